@@ -1,0 +1,200 @@
+"""What runs in a child process: one service object, served over the inherited socket until the parent is gone.
+
+`python -m swarmd.processes.child FD package.module:Class` builds `Class(emit, **args)` from the first frame and answers the rest.
+A service names its operations in `OPS`. A blocking service runs them one after another on the main thread, while a second thread
+watches the socket; one with `asynchronous = True` runs under trio. Both end the process at once when the socket closes, also in
+the middle of a computation: nothing may outlive a killed daemon. (A parent-death signal would not do: trio spawns from a worker
+thread, and the kernel would kill the child when that thread retires.)
+"""
+
+import importlib
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections import deque
+from typing import Any, Protocol
+
+import trio
+
+from swarmd.errors import SwarmdError
+from swarmd.processes.frames import FrameReader, encode_frame
+
+# Events wait here when the daemon is slow; past it the oldest is dropped and counted. One batch event is at most 60 KB.
+EVENTS_MAX = 512
+_READ_BYTES = 1 << 18
+
+
+class Emit(Protocol):
+    """Sends an event to the daemon; never blocks the service."""
+
+    def __call__(self, name: str, data: dict[str, Any]) -> None: ...
+
+
+def main(argv: list[str]) -> None:
+    """Serve until the parent's end of the socket closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the daemon, which ends us in order
+    sock = socket.socket(fileno=int(argv[0]))
+    module, _, name = argv[1].partition(":")
+    try:
+        service = getattr(importlib.import_module(module), name)
+    except SwarmdError as error:
+        sock.sendall(encode_frame({"id": 0, "error": describe(error)}))
+        return
+    if getattr(service, "asynchronous", False):
+        trio.run(_serve_async, service, sock)
+    else:
+        _serve_blocking(service, sock)
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An exception as plain values: expected ones keep their kind and text, others their traceback."""
+    if isinstance(error, SwarmdError):
+        return {"kind": type(error).__name__, "what": error.what, "why": error.why, "fix": error.fix}
+    trace = "".join(traceback.format_exception(error))
+    return {"kind": "", "what": f"{type(error).__name__}: {error}", "why": trace, "fix": ""}
+
+
+def _serve_blocking(service_type: Any, sock: socket.socket) -> None:
+    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    lock = threading.Lock()
+
+    def send(message: dict[str, Any]) -> None:
+        with lock:
+            sock.sendall(encode_frame(message))
+
+    def emit(name: str, data: dict[str, Any]) -> None:
+        send({"event": name, "data": data})
+
+    def watch() -> None:
+        reader = FrameReader()
+        while data := _receive(sock):
+            for request in reader.feed(data):
+                if request["op"] == "ping":
+                    send({"id": request["id"], "result": None})
+                else:
+                    requests.put(request)
+        os._exit(0)
+
+    threading.Thread(target=watch, name="socket", daemon=True).start()
+    service: Any = None
+    while True:
+        request = requests.get()
+        try:
+            if request["op"] == "start":
+                service = service_type(emit, **request["args"])
+                result = service.start()
+            else:
+                result = _operation(service, request["op"])(**request["args"])
+            reply = {"id": request["id"], "result": result}
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever failed is the caller's to see, as data
+            reply = {"id": request["id"], "error": describe(error)}
+        send(reply)
+
+
+def _receive(sock: socket.socket) -> bytes:
+    try:
+        return sock.recv(_READ_BYTES)
+    except OSError:
+        return b""
+
+
+def _operation(service: Any, op: str) -> Any:
+    if service is None or op not in service.OPS:
+        raise SwarmdError(f"{type(service).__name__} has no operation {op!r}")
+    return getattr(service, op)
+
+
+class _Outbox:
+    """Replies in full, events up to a bound, in the order they were put; one task writes them."""
+
+    def __init__(self) -> None:
+        self._messages: deque[dict[str, Any]] = deque()
+        self._num_events = 0
+        self._num_dropped = 0
+        self._wake = trio.Event()
+
+    def put(self, message: dict[str, Any]) -> None:
+        if "event" in message:
+            if self._num_events >= EVENTS_MAX:
+                self._drop_oldest_event()
+            self._num_events += 1
+        self._messages.append(message)
+        self._wake.set()
+
+    def _drop_oldest_event(self) -> None:
+        oldest = next(m for m in self._messages if "event" in m)
+        self._messages.remove(oldest)
+        self._num_events -= 1
+        self._num_dropped += 1
+
+    async def write_to(self, stream: trio.SocketStream) -> None:
+        while True:
+            while self._messages:
+                message = self._messages.popleft()
+                if "event" in message:
+                    self._num_events -= 1
+                    if self._num_dropped:
+                        message["dropped"], self._num_dropped = self._num_dropped, 0
+                await stream.send_all(encode_frame(message))
+            self._wake = trio.Event()
+            await self._wake.wait()
+
+
+async def _serve_async(service_type: Any, sock: socket.socket) -> None:
+    stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+    outbox, reader = _Outbox(), FrameReader()
+    service: Any = None
+
+    def emit(name: str, data: dict[str, Any]) -> None:
+        outbox.put({"event": name, "data": data})
+
+    async def answer(request: dict[str, Any]) -> None:
+        try:
+            reply = {
+                "id": request["id"],
+                "result": await _operation(service, request["op"])(**request["args"]),
+            }
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever failed is the caller's to see, as data
+            reply = {"id": request["id"], "error": describe(error)}
+        outbox.put(reply)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outbox.write_to, stream)
+        while data := await _receive_async(stream):
+            for request in reader.feed(data):
+                if request["op"] == "start":
+                    try:
+                        service = service_type(emit, **request["args"])
+                        outbox.put({"id": request["id"], "result": await nursery.start(service.run)})
+                    except Exception as error:  # noqa: BLE001 - the boundary, as above
+                        outbox.put({"id": request["id"], "error": describe(unwrap(error))})
+                elif request["op"] == "ping":
+                    outbox.put({"id": request["id"], "result": None})
+                else:
+                    nursery.start_soon(answer, request)
+    os._exit(0)
+
+
+async def _receive_async(stream: trio.SocketStream) -> bytes:
+    try:
+        data = await stream.receive_some(_READ_BYTES)
+    except trio.BrokenResourceError:
+        data = b""
+    if not data:
+        os._exit(0)
+    return bytes(data)
+
+
+def unwrap(error: BaseException) -> BaseException:
+    """The one exception inside nested groups of one; groups of several stay as they are."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

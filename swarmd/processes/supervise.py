@@ -1,0 +1,256 @@
+"""Keeps one child process alive and speaks to it: spawn, call, restart with backoff, end in order.
+
+`Child.run` is started in a nursery and lasts as long as the node. A child that dies is replaced; calls that were under way raise
+`ChildDied`, later calls wait for the replacement. The first start is different: what fails there for a reason the operator can
+mend (a `SwarmdError`) ends the node with its message and exit code.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from swarmd.errors import BY_NAME, ChildDied, LocalError, SwarmdError
+from swarmd.processes.frames import FrameReader, encode_frame
+
+# A child that was up this long is taken for healthy: its backoff starts over.
+HEALTHY_S = 60.0
+BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.5, 30.0
+FIRST_STARTS_MAX = 3
+LOG_BYTES_MAX = 10 * 2**20
+_READ_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """What to run: `service` is `package.module:Class`; `args` is asked anew before each start."""
+
+    name: str
+    service: str
+    args: Callable[[], dict[str, Any]]
+    log_path: Path
+    start_deadline_s: float = 300.0
+    env: dict[str, str] = field(default_factory=dict)
+
+
+class Child:
+    """One supervised child process.
+
+    Args:
+        spec: what to run.
+        on_event: called with (name, data) for each event; plain and quick, it runs inside the reader.
+        on_restart: called with the reason (`crash`, `hang`, `start`) whenever a child has to be replaced.
+    """
+
+    def __init__(
+        self,
+        spec: ChildSpec,
+        *,
+        on_event: Callable[[str, dict[str, Any]], None] | None = None,
+        on_restart: Callable[[str], None] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.info: dict[str, Any] = {}
+        self.pid: int | None = None
+        self.num_restarts = 0
+        self.num_events_dropped = 0
+        self._on_event = on_event or (lambda name, data: None)
+        self._on_restart = on_restart or (lambda reason: None)
+        self._ready = trio.Event()
+        self._connection: _Connection | None = None
+
+    @property
+    def up(self) -> bool:
+        """Whether a started child is there to be called."""
+        return self._ready.is_set()
+
+    async def call(self, op: str, *, deadline_s: float | None = None, **args: Any) -> Any:
+        """The result of one operation. Waits for a restart under way.
+
+        Raises:
+            ChildDied: the child ended before it answered, or was killed because `deadline_s` passed.
+            SwarmdError: the operation failed for an expected reason.
+            LocalError: it failed for an unexpected one; the child's traceback is in `why`.
+        """
+        await self._ready.wait()
+        connection = self._connection
+        assert connection is not None
+        with trio.move_on_after(deadline_s if deadline_s is not None else float("inf")):
+            return await connection.call(op, args)
+        connection.fail("hang")
+        raise ChildDied(f"{self.spec.name} did not answer {op!r} within {deadline_s} s and was replaced")
+
+    async def wait_ready(self) -> dict[str, Any]:
+        """What the child's start answered, once one is up."""
+        await self._ready.wait()
+        return self.info
+
+    async def run(self, *, task_status: trio.TaskStatus[dict[str, Any]] = trio.TASK_STATUS_IGNORED) -> None:
+        """Start, serve and replace the child until cancelled. `started()` gets the first start's answer."""
+        backoff_s, num_failed_starts, announced = BACKOFF_FIRST_S, 0, False
+        async with trio.open_nursery() as readers:
+            while True:
+                began = trio.current_time()
+                process, connection = await _spawn(self.spec)
+                connection.on_event = self._event
+                readers.start_soon(connection.read)
+                try:
+                    self.info = await connection.start(self.spec)
+                    self._connection, self.pid = connection, process.pid
+                    self._ready.set()
+                    if not announced:
+                        announced = True
+                        task_status.started(self.info)
+                    await connection.closed.wait()
+                    reason = connection.reason
+                except SwarmdError as error:
+                    num_failed_starts += 1
+                    lasting = (
+                        type(error) not in (ChildDied, LocalError) or num_failed_starts >= FIRST_STARTS_MAX
+                    )
+                    if lasting and not announced:
+                        raise
+                    reason = "start"
+                finally:
+                    self._ready, self._connection, self.pid = trio.Event(), None, None
+                    await _end(process, connection)
+                self.num_restarts += 1
+                self._on_restart(reason)
+                if trio.current_time() - began > HEALTHY_S:
+                    backoff_s = BACKOFF_FIRST_S
+                await trio.sleep(backoff_s * random.uniform(0.8, 1.2))
+                backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
+
+    def _event(self, message: dict[str, Any]) -> None:
+        self.num_events_dropped += message.get("dropped", 0)
+        self._on_event(message["event"], message["data"])
+
+
+class _Connection:
+    """The parent's end of one child's life: requests by number, replies to whom they belong."""
+
+    def __init__(self, spec: ChildSpec, stream: trio.SocketStream) -> None:
+        self.name, self.log_path = spec.name, spec.log_path
+        self.closed = trio.Event()
+        self.reason = "crash"
+        self.on_event: Callable[[dict[str, Any]], None] = lambda message: None
+        self._stream = stream
+        self._lock = trio.Lock()
+        self._next_id = 1
+        self._waiting: dict[int, tuple[trio.Event, list[dict[str, Any]]]] = {}
+
+    async def start(self, spec: ChildSpec) -> dict[str, Any]:
+        with trio.move_on_after(spec.start_deadline_s):
+            return dict(await self.call("start", spec.args()) or {})
+        raise LocalError(
+            f"{spec.name} was not ready within {spec.start_deadline_s} s", f"its log: {spec.log_path}"
+        )
+
+    async def call(self, op: str, args: dict[str, Any]) -> Any:
+        number = 0 if op == "start" else self._next_id
+        self._next_id += 1
+        done, box = self._waiting[number] = (trio.Event(), [])
+        try:
+            async with self._lock:
+                with trio.CancelScope(shield=True):  # half a frame would corrupt the stream for everyone
+                    await self._stream.send_all(encode_frame({"id": number, "op": op, "args": args}))
+            await done.wait()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self.closed.set()
+        finally:
+            del self._waiting[number]
+        if not box:
+            raise ChildDied(
+                f"the {self.name} process ended while it was asked for {op!r}", tail(self.log_path)
+            )
+        if "error" in box[0]:
+            raise _revive(self.name, box[0]["error"])
+        return box[0]["result"]
+
+    async def read(self) -> None:
+        """Deliver replies and events until the child closes its end."""
+        reader = FrameReader()
+        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while data := await self._stream.receive_some(_READ_BYTES):
+                for message in reader.feed(bytes(data)):
+                    if "event" in message:
+                        self.on_event(message)
+                    elif message["id"] in self._waiting:
+                        done, box = self._waiting[message["id"]]
+                        box.append(message)
+                        done.set()
+        self.fail("crash")
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def fail(self, reason: str) -> None:
+        """Give up on this child: wake everybody who waits for it."""
+        if not self.closed.is_set():
+            self.reason = reason
+            self.closed.set()
+        for done, _ in self._waiting.values():
+            done.set()
+
+
+def _revive(name: str, error: dict[str, Any]) -> SwarmdError:
+    kind = BY_NAME.get(error["kind"])
+    if kind is not None:
+        return kind(error["what"], error["why"], error["fix"])
+    return LocalError(f"{name}: {error['what']}", error["why"])
+
+
+async def _spawn(spec: ChildSpec) -> tuple[trio.Process, _Connection]:
+    """A fresh interpreter with one end of a socketpair; never a fork of this process."""
+    ours, theirs = socket.socketpair()
+    with theirs, _open_log(spec.log_path) as log:
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-m", "swarmd.processes.child", str(theirs.fileno()), spec.service],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, **spec.env},
+        )
+    stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+    return process, _Connection(spec, stream)
+
+
+async def _end(process: trio.Process, connection: _Connection) -> None:
+    """Close the socket, at which the child ends itself; kill its whole session if it does not within 3 s."""
+    connection.fail("crash")
+    with trio.CancelScope(shield=True):
+        await connection.aclose()
+        if connection.reason != "hang":
+            with trio.move_on_after(3):
+                await process.wait()
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+def _open_log(path: Path) -> Any:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
+        path.replace(path.with_suffix(".log.1"))
+    return path.open("ab")
+
+
+def tail(path: Path, num_lines: int = 5) -> str:
+    """The last lines of a child's log, for the message that reports its death."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        return "\n".join(line.decode("utf-8", "replace").rstrip() for line in deque(file, maxlen=num_lines))
