@@ -102,7 +102,7 @@ class Child:
             while True:
                 began = trio.current_time()
                 process, connection = await _spawn(self.spec)
-                connection.on_event = self._event
+                connection.on_event, connection.on_closed = self._event, self._lost
                 readers.start_soon(connection.read)
                 try:
                     self.info = await connection.start(self.spec)
@@ -122,7 +122,6 @@ class Child:
                         raise
                     reason = "start"
                 finally:
-                    self._ready, self._connection, self.pid = trio.Event(), None, None
                     await _end(process, connection)
                 self.num_restarts += 1
                 self._on_restart(reason)
@@ -130,6 +129,11 @@ class Child:
                     backoff_s = BACKOFF_FIRST_S
                 await trio.sleep(backoff_s * random.uniform(0.8, 1.2))
                 backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
+
+    def _lost(self) -> None:
+        self._connection, self.pid = None, None
+        if self._ready.is_set():
+            self._ready = trio.Event()
 
     def _event(self, message: dict[str, Any]) -> None:
         self.num_events_dropped += message.get("dropped", 0)
@@ -144,6 +148,7 @@ class _Connection:
         self.closed = trio.Event()
         self.reason = "crash"
         self.on_event: Callable[[dict[str, Any]], None] = lambda message: None
+        self.on_closed: Callable[[], None] = lambda: None
         self._stream = stream
         self._lock = trio.Lock()
         self._next_id = 1
@@ -166,7 +171,7 @@ class _Connection:
                     await self._stream.send_all(encode_frame({"id": number, "op": op, "args": args}))
             await done.wait()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            self.closed.set()
+            self.fail("crash")
         finally:
             del self._waiting[number]
         if not box:
@@ -199,6 +204,7 @@ class _Connection:
         if not self.closed.is_set():
             self.reason = reason
             self.closed.set()
+            self.on_closed()
         for done, _ in self._waiting.values():
             done.set()
 

@@ -1,0 +1,69 @@
+"""Small services that the supervisor's tests run in real child processes."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from swarmd.errors import ModelUnavailable
+
+
+class Blocking:
+    """A service on the main thread; `fail_start` and `die_starts` choose how starting goes wrong."""
+
+    OPS = frozenset({"echo", "boom", "expected", "stall", "die", "shout"})
+
+    def __init__(self, emit: Callable[[str, dict[str, Any]], None], *, fail_start: bool = False) -> None:
+        self.emit, self.fail_start = emit, fail_start
+
+    def start(self) -> dict[str, Any]:
+        if self.fail_start:
+            raise ModelUnavailable("unknown model 'x'", "it is not a folder", "try 'tiny'")
+        return {"pid": os.getpid()}
+
+    def echo(self, value: Any) -> Any:
+        return value
+
+    def boom(self) -> None:
+        raise ZeroDivisionError("unexpected")
+
+    def expected(self) -> None:
+        raise ModelUnavailable("gone", "why", "fix")
+
+    def stall(self) -> None:
+        while True:  # holds the interpreter like a computation would, never reads its socket
+            time.sleep(0.01)
+
+    def die(self) -> None:
+        os._exit(7)
+
+    def shout(self, num: int) -> None:
+        for i in range(num):
+            self.emit("shout", {"i": i})
+
+
+class Asynchronous:
+    """A trio service that reports when it is asked for something while another call is under way."""
+
+    asynchronous = True
+    OPS = frozenset({"hold", "release", "shout"})
+
+    def __init__(self, emit: Callable[[str, dict[str, Any]], None]) -> None:
+        self.emit, self.released = emit, trio.Event()
+
+    async def run(self, *, task_status: Any) -> None:
+        task_status.started({"pid": os.getpid()})
+        await trio.sleep_forever()
+
+    async def hold(self) -> str:
+        await self.released.wait()
+        return "held"
+
+    async def release(self) -> None:
+        self.released.set()
+
+    async def shout(self, num: int) -> None:
+        for i in range(num):
+            self.emit("shout", {"i": i})

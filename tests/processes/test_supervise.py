@@ -1,0 +1,169 @@
+"""The supervisor with real child processes: calls, failures, death, hanging, orphans."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from swarmd.errors import ChildDied, LocalError, ModelUnavailable
+from swarmd.processes.supervise import Child, ChildSpec
+
+SERVICES = "tests.processes.services"
+
+
+@asynccontextmanager
+async def running(
+    tmp_path: Path, service: str = "Blocking", on_event: Callable[[str, Any], None] | None = None, **args: Any
+) -> AsyncIterator[Child]:
+    spec = ChildSpec(
+        name="test", service=f"{SERVICES}:{service}", args=lambda: args, log_path=tmp_path / "test.log"
+    )
+    child = Child(spec, on_event=on_event)
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(child.run)
+            yield child
+            nursery.cancel_scope.cancel()
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def gone(pid: int) -> None:
+    with trio.fail_after(20):
+        while alive(pid):
+            await trio.sleep(0.05)
+
+
+async def test_a_call_returns_what_the_service_returned(tmp_path: Path) -> None:
+    async with running(tmp_path) as child:
+        assert await child.call("echo", value=[1, "a", b"b", None, {"k": 1.5}]) == [
+            1,
+            "a",
+            b"b",
+            None,
+            {"k": 1.5},
+        ]
+
+
+async def test_an_expected_failure_keeps_its_kind_and_text(tmp_path: Path) -> None:
+    async with running(tmp_path) as child:
+        with pytest.raises(ModelUnavailable) as caught:
+            await child.call("expected")
+        assert (caught.value.what, caught.value.why, caught.value.fix) == ("gone", "why", "fix")
+
+
+async def test_an_unexpected_failure_carries_the_childs_traceback(tmp_path: Path) -> None:
+    async with running(tmp_path) as child:
+        with pytest.raises(LocalError, match="ZeroDivisionError") as caught:
+            await child.call("boom")
+        assert "in boom" in caught.value.why
+
+
+async def test_only_the_named_operations_can_be_called(tmp_path: Path) -> None:
+    async with running(tmp_path) as child:
+        with pytest.raises(Exception, match="no operation '__init__'"):
+            await child.call("__init__")
+
+
+async def test_a_failing_first_start_ends_the_node_with_its_reason(tmp_path: Path) -> None:
+    with pytest.RaisesGroup(pytest.RaisesGroup(ModelUnavailable)):
+        async with running(tmp_path, fail_start=True):
+            pass
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_killed_child_is_replaced_and_later_calls_reach_the_new_one(
+    tmp_path: Path, sign: int
+) -> None:
+    async with running(tmp_path) as child:
+        before = child.info["pid"]
+        os.kill(before, sign)
+        await gone(before)
+        with trio.fail_after(30):
+            while child.info["pid"] == before:
+                await trio.sleep(0.05)
+        assert await child.call("echo", value=1) == 1
+        assert child.num_restarts == 1
+
+
+async def test_a_call_under_way_when_the_child_dies_raises(tmp_path: Path) -> None:
+    async with running(tmp_path) as child:
+        with pytest.raises(ChildDied):
+            await child.call("die")
+
+
+async def test_a_child_that_hangs_is_killed_and_replaced(tmp_path: Path) -> None:
+    async with running(tmp_path) as child:
+        before = child.info["pid"]
+        with pytest.raises(ChildDied, match="within"):
+            await child.call("stall", deadline_s=0.3)
+        assert await child.call("echo", value=2) == 2
+        assert not alive(before)
+
+
+async def test_events_arrive_in_order(tmp_path: Path) -> None:
+    seen: list[int] = []
+    async with running(tmp_path, on_event=lambda name, data: seen.append(data["i"])) as child:
+        await child.call("shout", num=100)
+    assert seen == list(range(100))
+
+
+async def test_an_asynchronous_service_answers_while_another_call_waits(tmp_path: Path) -> None:
+    async with running(tmp_path, "Asynchronous") as child, trio.open_nursery() as nursery:
+        results: list[str] = []
+
+        async def hold() -> None:
+            results.append(await child.call("hold"))
+
+        nursery.start_soon(hold)
+        await child.call("release")
+        with trio.fail_after(20):
+            while not results:
+                await trio.sleep(0.01)
+    assert results == ["held"]
+
+
+async def test_events_past_the_bound_drop_the_oldest_and_are_counted(tmp_path: Path) -> None:
+    seen: list[int] = []
+    async with running(tmp_path, "Asynchronous", on_event=lambda name, data: seen.append(data["i"])) as child:
+        await child.call("shout", num=2000)
+        assert child.num_events_dropped + len(seen) == 2000
+        assert seen[-1] == 1999
+
+
+PARENT = """
+import sys, trio
+from pathlib import Path
+from swarmd.processes.supervise import Child, ChildSpec
+async def main():
+    child = Child(ChildSpec("test", "tests.processes.services:Blocking", dict, Path(sys.argv[1])))
+    async with trio.open_nursery() as nursery:
+        info = await nursery.start(child.run)
+        print(info["pid"], flush=True)
+        await child.call("stall")
+trio.run(main)
+"""
+
+
+async def test_no_child_outlives_a_parent_killed_by_sigkill(tmp_path: Path) -> None:
+    # given a parent whose child is busy and does not look at its socket
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path / "log")], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    pid = int(await trio.to_thread.run_sync(parent.stdout.readline))
+    # when
+    parent.kill()
+    parent.wait()
+    # then
+    await gone(pid)
