@@ -72,7 +72,7 @@ class Child:
     @property
     def up(self) -> bool:
         """Whether a started child is there to be called."""
-        return self._ready.is_set()
+        return self._connection is not None
 
     async def call(self, op: str, *, deadline_s: float | None = None, **args: Any) -> Any:
         """The result of one operation. Waits for a restart under way.

@@ -1,0 +1,172 @@
+"""Every Prometheus metric of the node: name, help text and closed label sets, in one place.
+
+No label value ever comes from a peer: names of datasets come from the manifest, rule names from the code. Metrics live in a
+registry of their own, so that several nodes (or tests) can exist in one process.
+"""
+
+import platform
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+
+ORIGINS = ("local", "external")
+PHASES = ("idle", "generate", "update", "evaluate", "wait")
+WORKERS = ("network", "generation", "update", "scorer")
+RESTART_REASONS = ("crash", "hang", "start")
+SKIP_REASONS = ("no_data", "zero_advantage", "non_finite", "oom")
+DISCARD_REASONS = ("held_out", "duplicate", "scorer_failed", "queue_full", "invalid", "too_large", "stale")
+PUBLISH_RESULTS = ("ok", "no_peers", "failed")
+
+# A 1 s timer's delay: a healthy loop is below 10 ms, a heartbeat (1 s) is in danger above 500 ms.
+_LAG_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+_SECONDS_BUCKETS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
+
+
+class Metrics:
+    """The registry and every metric in it.
+
+    Args:
+        datasets: dataset names of the manifest, the values of the `task` label.
+        rules: the gossip rules, the values of the `reason` label of rejections.
+    """
+
+    def __init__(self, datasets: Iterable[str] = (), rules: Iterable[str] = ()) -> None:
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"swarmd_{name}", text, labels, registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"swarmd_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...] = _SECONDS_BUCKETS) -> Histogram:
+            return Histogram(f"swarmd_{name}", text, buckets=buckets, registry=registry)
+
+        self.build_info = gauge("build_info", "Constant 1; what is running.", "version", "python")
+        self.node_info = gauge(
+            "node_info", "Constant 1; this node's own id, model and swarm.", "peer_id", "model", "swarm"
+        )
+        self.ready = gauge("ready", "1 once the workers are up and the buffer is open.")
+        self.worker_up = gauge("worker_up", "1 while the child process is there to be called.", "worker")
+        self.worker_restarts = counter("worker_restarts", "Child processes replaced.", "worker", "reason")
+        self.loop_lag = histogram(
+            "loop_lag_seconds", "Delay of a 1 s timer: the event loop's health.", _LAG_BUCKETS_S
+        )
+        self.phase = gauge("phase", "State set: what the update loop does now.", "phase")
+        self.phase_seconds = counter("phase_seconds", "Time spent in each phase.", "phase")
+        self.disk_free = gauge("state_disk_free_bytes", "Free space where the state lives.")
+
+        self.peers = gauge("p2p_peers", "Connected peers.", "direction")
+        self.mesh_peers = gauge("gossip_mesh_peers", "Peers in the gossip mesh of the topic.")
+        self.published = counter("gossip_published", "Own messages published.", "result")
+        self.received = counter(
+            "gossip_received", "Messages received from others, before duplicates are dropped."
+        )
+        self.validation = counter("gossip_validation", "Verdicts on others' messages.", "result")
+        self.rejects = counter("gossip_rejects", "Messages not accepted, by the rule that said so.", "reason")
+        self.heartbeats_late = counter(
+            "gossip_heartbeats_late", "Gossip heartbeats that came more than one interval late."
+        )
+
+        self.buffer_rollouts = gauge("buffer_rollouts", "External rollouts held.", "signal")
+        self.buffer_bytes = gauge("buffer_bytes", "Bytes of external rollouts held.")
+        self.buffer_sources = gauge("buffer_sources", "Authors with rollouts in the buffer.")
+        self.buffer_added = counter("buffer_added", "External rollouts stored.", "task")
+        self.buffer_evicted = counter("buffer_evicted", "External rollouts dropped for space or age.")
+        self.buffer_discarded = counter(
+            "buffer_discarded", "External rollouts offered but not stored.", "reason"
+        )
+        self.sample_shortfall = counter(
+            "sample_shortfall", "External rollouts wanted for a round that were not there."
+        )
+
+        self.rollouts_shared = counter("share_rollouts", "Own rollouts shared.")
+        self.completions = counter("generate_completions", "Own completions by how they ended.", "finish")
+        self.generate_tokens = counter("generate_tokens", "Tokens of own generation.", "kind")
+        self.generate_seconds = histogram("generate_batch_seconds", "One generation batch.")
+        self.generate_staleness = gauge(
+            "generate_staleness_updates", "Updates between generation and use, last round."
+        )
+
+        self.reward_mean = gauge("reward_mean", "Mean reward of the last round.", "task", "origin")
+        self.informative_ratio = gauge(
+            "reward_informative_ratio", "Share of rollouts with unequal rewards.", "origin"
+        )
+        self.score_seconds = histogram("verify_seconds", "One batch through the scorer.")
+        self.score_failures = counter("verify_failures", "Completions that could not be scored.", "reason")
+
+        self.rounds = counter("train_rounds", "Rounds completed.")
+        self.steps = counter("train_steps", "Optimizer steps.")
+        self.last_step = gauge("train_last_step_timestamp_seconds", "When the last round ended.")
+        self.step_seconds = histogram("train_step_seconds", "One update.")
+        self.samples = counter("train_samples", "Rollouts that entered an update.", "origin", "task")
+        self.tokens = counter("train_tokens", "Completion tokens that entered an update.", "origin")
+        self.external_ratio = gauge("train_external_ratio", "External share of the last training set.")
+        self.external_target = gauge("train_external_target_ratio", "The share asked for, J/(I+J).")
+        self.loss = gauge("train_loss", "Loss of the last update.")
+        self.grad_norm = gauge("train_grad_norm", "Gradient norm of the last update, before clipping.")
+        self.clip_ratio = gauge("train_clip_ratio", "Share of tokens clipped in the last update.", "side")
+        self.skipped = counter("train_skipped_steps", "Rounds without an optimizer step.", "reason")
+        self.checkpoint_last = gauge("checkpoint_last_timestamp_seconds", "Last good checkpoint.")
+        self.checkpoint_saves = counter("checkpoint_saves", "Checkpoint writes.", "result")
+        self.eval_score = gauge("eval_score", "Mean reward on the held-out questions.")
+        self.eval_error = gauge("eval_standard_error", "Standard error of that mean.")
+
+        self._preset(tuple(datasets), tuple(rules))
+
+    def _preset(self, datasets: tuple[str, ...], rules: tuple[str, ...]) -> None:
+        """Make every series exist from the start, so that rates work from the first event."""
+        from swarmd import __version__
+
+        self.build_info.labels(version=__version__, python=platform.python_version()).set(1)
+        for metric, values in (
+            (self.worker_up, WORKERS),
+            (self.phase, PHASES),
+            (self.phase_seconds, PHASES),
+            (self.peers, ("inbound", "outbound")),
+            (self.published, PUBLISH_RESULTS),
+            (self.validation, ("accept", "ignore", "reject")),
+            (self.rejects, rules),
+            (self.buffer_rollouts, ("informative", "uninformative")),
+            (self.buffer_added, datasets),
+            (self.buffer_discarded, DISCARD_REASONS),
+            (self.completions, ("stop", "length")),
+            (self.generate_tokens, ("prompt", "completion")),
+            (self.tokens, ORIGINS),
+            (self.skipped, SKIP_REASONS),
+        ):
+            for value in values:
+                metric.labels(value)
+        for worker in WORKERS:
+            for reason in RESTART_REASONS:
+                self.worker_restarts.labels(worker, reason)
+        for origin in ORIGINS:
+            for dataset in datasets:
+                self.samples.labels(origin, dataset)
+
+    def set_phase(self, phase: str) -> None:
+        """Exactly one phase is 1."""
+        for name in PHASES:
+            self.phase.labels(name).set(1 if name == phase else 0)
+
+    def render(self) -> bytes:
+        """The exposition text."""
+        return bytes(generate_latest(self.registry))
+
+
+class CounterMirror:
+    """Adds the growth of a child's running totals to a counter, also across the child's restarts."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+
+    def growth(self, totals: Mapping[str, float]) -> dict[str, float]:
+        """How much each total grew since the last call; a smaller total means that the child began anew."""
+        grown = {}
+        for name, total in totals.items():
+            last = self._last.get(name, 0)
+            grown[name] = total - last if total >= last else total
+            self._last[name] = total
+        return grown
