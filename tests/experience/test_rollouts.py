@@ -1,0 +1,44 @@
+"""Scored rollouts survive the trip to a child process, and refuse what is not one."""
+
+import dataclasses
+
+import msgpack
+import pytest
+
+from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+
+OWN = ScoredCompletion("<answer>4</answer>", True, 1.0, token_ids=(5, 6, 7), logprob_sum=-1.5, num_tokens=3)
+CUT = ScoredCompletion("é…", False, 0.0)
+ROLLOUT = ScoredRollout(b"a" * 32, 2, 41, "2 + 2?", (OWN, CUT), 1_700_000_000_000, 7, external=False)
+
+
+def test_a_rollout_survives_msgpack_unchanged() -> None:
+    wire = msgpack.unpackb(msgpack.packb(ROLLOUT.to_wire()))
+    assert ScoredRollout.from_wire(wire) == ROLLOUT
+
+
+def test_rewards_stand_in_the_order_of_completions() -> None:
+    assert ROLLOUT.rewards_G == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(("rewards_G", "expected"), [([1.0, 0.0], True), ([1.0, 1.0], False), ([0.0], False)])
+def test_informative_follows_the_rewards(rewards_G: list[float], expected: bool) -> None:
+    completions = tuple(dataclasses.replace(OWN, reward=reward) for reward in rewards_G)
+    assert dataclasses.replace(ROLLOUT, completions=completions).informative is expected
+
+
+def test_a_rollout_without_completions_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        dataclasses.replace(ROLLOUT, completions=())
+
+
+def test_a_missing_field_is_refused() -> None:
+    wire = ROLLOUT.to_wire()
+    del wire["prompt"]
+    with pytest.raises(TypeError, match="prompt"):
+        ScoredRollout.from_wire(wire)
+
+
+def test_an_unknown_field_is_refused() -> None:
+    with pytest.raises(TypeError, match="surprise"):
+        ScoredRollout.from_wire({**ROLLOUT.to_wire(), "surprise": 1})
