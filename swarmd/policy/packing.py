@@ -1,0 +1,208 @@
+"""Rollouts as token ids, and how they are laid into micro-batches: every prompt once, no padding, first fit.
+
+A pack is one row `[prompt | completion | completion | ... | prompt | completion ...]`. A completion's last token predicts
+nothing that is trained, so it is not forwarded. Nothing here changes a loss: weights are fixed before packing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class TokenCompletion:
+    """One completion in the own tokenizer's ids.
+
+    Attributes:
+        ids: T token ids; they end with EOS when the completion finished by itself.
+        advantage: of this completion within its rollout.
+        old_logps_T: log-probs under the policy the ratio refers to; None means "the current policy", ratio exactly 1.
+        finished: False when it was cut at the token limit (only `mask_unfinished` asks).
+        weight: factor in front of this completion's loss, outside of every normaliser (1 = "as if it were our own").
+    Raises:
+        ValueError: old_logps_T and ids differ in length.
+    """
+
+    ids: tuple[int, ...]
+    advantage: float
+    old_logps_T: tuple[float, ...] | None = None
+    finished: bool = True
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.old_logps_T is not None and len(self.old_logps_T) != len(self.ids):
+            raise ValueError(f"{len(self.old_logps_T)} old log-probs for {len(self.ids)} tokens")
+
+
+@dataclass(frozen=True)
+class TokenRollout:
+    """One question's prompt with all its completions.
+
+    Raises:
+        ValueError: the prompt is empty; then nothing would predict a completion's first token.
+    """
+
+    prompt_ids: tuple[int, ...]
+    completions: tuple[TokenCompletion, ...]
+    external: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids:
+            raise ValueError("a rollout's prompt has no tokens")
+
+
+@dataclass(frozen=True)
+class WeighedCompletion:
+    """A completion that will be forwarded, with the weight each of its tokens has in the round's loss."""
+
+    index: int  # position among all completions of the round
+    completion: TokenCompletion
+    token_weight: float
+    external: bool
+
+    @property
+    def num_forwarded(self) -> int:
+        return len(self.completion.ids) - 1
+
+
+@dataclass(frozen=True)
+class PromptGroup:
+    """Completions that share one copy of their prompt: a rollout, or a part of one that was too large."""
+
+    prompt_ids: tuple[int, ...]
+    completions: tuple[WeighedCompletion, ...]
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.prompt_ids) + sum(c.num_forwarded for c in self.completions)
+
+
+@dataclass
+class Pack:
+    """One micro-batch."""
+
+    groups: list[PromptGroup] = field(default_factory=list)
+    num_tokens: int = 0
+
+    def add(self, group: PromptGroup) -> None:
+        self.groups.append(group)
+        self.num_tokens += group.num_tokens
+
+    def completions(self) -> Iterator[WeighedCompletion]:
+        """In the order in which their targets lie in `PackTensors`."""
+        for group in self.groups:
+            yield from group.completions
+
+
+def first_fit(groups: Sequence[PromptGroup], tokens_max: int) -> list[Pack]:
+    """Lay groups into packs of at most `tokens_max` forwarded tokens, longest first.
+
+    A group over the budget is split and its prompt repeated. One completion that is over it with its prompt gets a pack
+    of its own: it cannot be split without changing what it attends to.
+    """
+    packs: list[Pack] = []
+    parts = [part for group in groups for part in _split(group, tokens_max)]
+    for part in sorted(parts, key=lambda part: -part.num_tokens):  # stable: equal lengths keep their order
+        target = next((pack for pack in packs if pack.num_tokens + part.num_tokens <= tokens_max), None)
+        if target is None:
+            packs.append(target := Pack())
+        target.add(part)
+    return packs
+
+
+def _split(group: PromptGroup, tokens_max: int) -> Iterator[PromptGroup]:
+    taken: list[WeighedCompletion] = []
+    size = len(group.prompt_ids)
+    for completion in group.completions:
+        if taken and size + completion.num_forwarded > tokens_max:
+            yield PromptGroup(group.prompt_ids, tuple(taken))
+            taken, size = [], len(group.prompt_ids)
+        taken.append(completion)
+        size += completion.num_forwarded
+    if taken:
+        yield PromptGroup(group.prompt_ids, tuple(taken))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Where one group lies in a pack's row: its prompt, then its completions (some may be empty)."""
+
+    prompt: slice
+    completions: tuple[slice, ...]
+
+
+@dataclass(frozen=True)
+class PackTensors:
+    """A pack on its device. T forwarded tokens, N trained tokens.
+
+    `predictors_N[i]` is the position in the row whose hidden state predicts `targets_N[i]`. `old_logps_N` holds NaN where the
+    current policy is the reference, and is None when that is so everywhere.
+    """
+
+    ids_T: Tensor
+    positions_T: Tensor
+    segments: tuple[Segment, ...]
+    predictors_N: Tensor
+    targets_N: Tensor
+    weights_N: Tensor
+    advantages_N: Tensor
+    old_logps_N: Tensor | None
+    external_N: Tensor
+
+
+def collate(pack: Pack, device: torch.device, dtype: torch.dtype) -> PackTensors:
+    """Turn a pack into tensors; `dtype` is that of weights, advantages and log-probs (float32 or float64)."""
+    ids: list[int] = []
+    positions: list[int] = []
+    predictors: list[int] = []
+    segments: list[Segment] = []
+    for group in pack.groups:
+        num_prompt = len(group.prompt_ids)
+        prompt = slice(len(ids), len(ids) + num_prompt)
+        ids.extend(group.prompt_ids)
+        positions.extend(range(num_prompt))
+        places: list[slice] = []
+        for weighed in group.completions:
+            own = slice(len(ids), len(ids) + weighed.num_forwarded)
+            ids.extend(weighed.completion.ids[:-1])
+            positions.extend(range(num_prompt, num_prompt + weighed.num_forwarded))
+            predictors.append(
+                prompt.stop - 1
+            )  # the prompt's last token predicts the first of every completion
+            predictors.extend(range(own.start, own.stop))
+            places.append(own)
+        segments.append(Segment(prompt, tuple(places)))
+    return PackTensors(
+        torch.tensor(ids, device=device),
+        torch.tensor(positions, device=device),
+        tuple(segments),
+        torch.tensor(predictors, device=device),
+        *_collate_targets(pack, device, dtype),
+    )
+
+
+def _collate_targets(
+    pack: Pack, device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
+    targets: list[int] = []
+    weights: list[float] = []
+    advantages: list[float] = []
+    old_logps: list[float] = []
+    external: list[bool] = []
+    for weighed in pack.completions():
+        completion, num = weighed.completion, len(weighed.completion.ids)
+        targets.extend(completion.ids)
+        weights.extend([weighed.token_weight] * num)
+        advantages.extend([completion.advantage] * num)
+        external.extend([weighed.external] * num)
+        old_logps.extend(completion.old_logps_T or [float("nan")] * num)
+    given = any(weighed.completion.old_logps_T for weighed in pack.completions())
+    return (
+        torch.tensor(targets, device=device),
+        torch.tensor(weights, device=device, dtype=dtype),
+        torch.tensor(advantages, device=device, dtype=dtype),
+        torch.tensor(old_logps, device=device, dtype=dtype) if given else None,
+        torch.tensor(external, device=device),
+    )

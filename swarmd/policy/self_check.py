@@ -1,0 +1,102 @@
+"""The fast path checks itself against the plain one, once, on the user's own model and device: `check_packed_pass`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from swarmd.policy.attention import row_length_max
+from swarmd.policy.masters import MasterWeights
+from swarmd.policy.packing import Pack, PromptGroup
+from swarmd.policy.passes import Pass, packed_pass, plain_pass
+from swarmd.policy.update_settings import UpdateSettings
+
+# Relative difference that two orders of summation explain. Wrong positions, masks or heads are off by 0.1 and more; an
+# architecture's soft caps and logit scales by 0.01 and more.
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 8e-2, torch.float16: 2e-2}
+GROUPS_MAX, COMPLETIONS_MAX = 2, 2
+PROMPT_TOKENS_MAX, COMPLETION_TOKENS_MAX = 48, 24
+GRADIENT_ELEMENTS_MAX = 2**23  # the smallest parameters first: norms and biases of every layer are among them
+
+# What architectures answer to arguments or layouts they do not know.
+REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError)
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """`passed`, and in words either the largest relative difference or the reason for the plain path."""
+
+    passed: bool
+    detail: str
+
+
+def check_packed_pass(
+    model: PreTrainedModel, masters: MasterWeights, groups: Sequence[PromptGroup], settings: UpdateSettings
+) -> SelfCheck:
+    """Compare log-probs and gradients of both passes on the first tokens of a few of the round's own completions.
+
+    Leaves no gradient behind. Running out of memory is not a verdict on the architecture and is raised.
+    """
+    if row_length_max(model) == 0:
+        return SelfCheck(
+            False, "the model's layers or rotary embeddings depend on more than each sequence's own tokens"
+        )
+    sample = _sample(groups)
+    try:
+        packed = _measure(packed_pass, model, masters, sample, settings)
+    except torch.OutOfMemoryError:
+        raise
+    except REFUSALS as refusal:
+        return SelfCheck(
+            False, f"the model refuses a packed row: {type(refusal).__name__}: {str(refusal)[:200]}"
+        )
+    finally:
+        masters.clear_gradients()
+    plain = _measure(plain_pass, model, masters, sample, settings)
+    masters.clear_gradients()
+    worst = (
+        max(_difference(packed[name], plain[name]) for name in plain)
+        if packed.keys() == plain.keys()
+        else float("inf")
+    )
+    tolerance = TOLERANCE[model.dtype]
+    return SelfCheck(worst <= tolerance, f"relative difference {worst:.1e}, limit {tolerance:.0e}")
+
+
+def _sample(groups: Sequence[PromptGroup]) -> Pack:
+    """Two small groups, so that a leak between groups, and between completions of one, would show."""
+    widest = sorted(groups, key=lambda group: -len(group.completions))[:GROUPS_MAX]
+    pack = Pack()
+    for group in widest if len(widest) == GROUPS_MAX else [*widest, *widest]:
+        kept = []
+        for weighed in group.completions[:COMPLETIONS_MAX]:
+            short = replace(
+                weighed.completion, ids=weighed.completion.ids[:COMPLETION_TOKENS_MAX], old_logps_T=None
+            )
+            kept.append(replace(weighed, completion=short))
+        pack.add(PromptGroup(group.prompt_ids[-PROMPT_TOKENS_MAX:], tuple(kept)))
+    return pack
+
+
+def _measure(
+    run: Pass, model: PreTrainedModel, masters: MasterWeights, pack: Pack, settings: UpdateSettings
+) -> dict[str, Tensor]:
+    masters.clear_gradients()
+    found = run(model, masters, pack, settings, True)
+    gradients = masters.gradients()
+    norms = torch.stack([gradient.norm() for gradient in gradients.values()])
+    measured = {"log-probs": found.logps_N.exp(), "gradient norm": norms.norm()}
+    room = GRADIENT_ELEMENTS_MAX
+    for name, gradient in sorted(gradients.items(), key=lambda item: item[1].numel()):
+        room -= gradient.numel()
+        if room < 0:
+            break
+        measured[name] = gradient.clone()
+    return measured
+
+
+def _difference(one: Tensor, other: Tensor) -> float:
+    scale = other.norm().item()
+    return (one - other).norm().item() / scale if scale > 0 else float(one.norm().item() > 0)
