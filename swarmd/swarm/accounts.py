@@ -1,0 +1,55 @@
+"""What each forwarder sent us and what became of it, and how fast it may send."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+# Forwarders remembered, connected or not. Double is another 50 KB.
+FORWARDERS_MAX = 500
+
+
+@dataclass
+class Account:
+    """One forwarder. `tokens` are messages it may still send at once."""
+
+    tokens: float
+    refilled_at: float
+    accepted: int = 0
+    ignored: int = 0
+    rejected: int = 0
+
+
+class Accounts:
+    """Accounts by peer id, the least recently active dropped first.
+
+    Args:
+        rate_max: messages a second that one forwarder may have validated, and `burst_max` at once. A peer at line rate would
+            otherwise own the process: a message costs us a hundred times what it costs the sender.
+    """
+
+    def __init__(self, rate_max: float, burst_max: int) -> None:
+        self._rate_max, self._burst_max = rate_max, burst_max
+        self._by_peer: OrderedDict[str, Account] = OrderedDict()
+
+    def of(self, peer_id: str, now: float) -> Account:
+        """The account, opened when there is none."""
+        account = self._by_peer.get(peer_id)
+        if account is None:
+            account = self._by_peer[peer_id] = Account(self._burst_max, now)
+            if len(self._by_peer) > FORWARDERS_MAX:
+                self._by_peer.popitem(last=False)
+        self._by_peer.move_to_end(peer_id)
+        return account
+
+    def allow(self, account: Account, now: float) -> bool:
+        """Whether one more message of this forwarder may be looked at."""
+        gained = (now - account.refilled_at) * self._rate_max
+        account.tokens = min(account.tokens + gained, float(self._burst_max))
+        account.refilled_at = now
+        if account.tokens < 1:
+            return False
+        account.tokens -= 1
+        return True
+
+    def get(self, peer_id: str) -> Account | None:
+        """The account, if that peer ever sent anything."""
+        return self._by_peer.get(peer_id)

@@ -1,0 +1,161 @@
+"""`/swarmd/peers/1`: ask a connected peer whom else it is connected to. Two frames, then the stream is closed.
+
+Why not the Kademlia DHT of py-libp2p: a DHT finds one peer among millions, a swarm of tens wants all of them. The DHT needs peers
+added and refreshed by hand, keeps routing and value stores that strangers write to, and serves five kinds of request. This protocol
+is two frames of at most 16 KiB, holds no state of strangers beyond their live connection, and both of its ends are on this page.
+
+A frame is a big-endian u16 length and a msgpack map `{"addresses": [text, ...], "agent": text}`. The asker sends where it
+believes it listens, the answerer where the peers it is connected to can be reached; the agent is program and version, for people
+only. Nothing is signed: an address names the peer id that the Noise handshake must then prove, so a lie costs the dialler one
+bounded attempt and nothing else. An answerer passes on only addresses it dialled itself, or whose host is the one it sees that
+peer come from.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import trio
+from libp2p.custom_types import TProtocol
+from libp2p.exceptions import BaseLibp2pError
+from libp2p.peer.id import ID
+
+import swarmd
+from swarmd.swarm.addresses import PeerAddress, Scope, observed_scope, parse, with_observed_host
+
+PROTOCOL = TProtocol("/swarmd/peers/1")
+# 32 addresses of 350 bytes fit the frame. A small swarm is told in one answer, a large one bit by bit.
+ADDRESSES_MAX = 32
+FRAME_BYTES_MAX = 16_384
+EXCHANGE_S_MAX = 10.0
+
+
+AGENT = f"swarmd/{swarmd.__version__}"
+_AGENT_CHARS_MAX = 64
+
+
+class BadFrame(Exception):
+    """The other end sent something that is not this protocol."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What one end said. `agent` is cut to 64 characters of printable ASCII: it may reach a terminal."""
+
+    addresses: list[PeerAddress]
+    agent: str
+
+
+def encode_frame(addresses: list[str]) -> bytes:
+    """The frame for at most ADDRESSES_MAX addresses."""
+    body = bytes(msgpack.packb({"addresses": addresses[:ADDRESSES_MAX], "agent": AGENT}))
+    return len(body).to_bytes(2, "big") + body
+
+
+def decode_body(body: bytes) -> Frame:
+    """A frame's body with the addresses of it that can be used.
+
+    Raises:
+        BadFrame: when it is not the map above. An entry that is not an address is left out: a later version may know more forms.
+    """
+    try:
+        content = msgpack.unpackb(body, max_map_len=8, max_array_len=256, max_ext_len=0)
+    except (ValueError, msgpack.UnpackException, RecursionError) as error:
+        raise BadFrame("not msgpack") from error
+    entries = content.get("addresses") if isinstance(content, dict) else None
+    if not isinstance(entries, list):
+        raise BadFrame("no addresses")
+    parsed = (parse(entry) for entry in entries[:ADDRESSES_MAX])
+    agent = str(content.get("agent", ""))[:_AGENT_CHARS_MAX]
+    shown = "".join(c if " " <= c <= "~" else "?" for c in agent)
+    return Frame([address for address in parsed if address is not None], shown)
+
+
+async def ask(host: Any, peer: ID, own: list[str]) -> Frame:
+    """Hints from one connected peer.
+
+    Raises:
+        BadFrame: it broke the protocol, does not speak it, or was gone.
+    """
+    try:
+        with trio.fail_after(EXCHANGE_S_MAX):
+            stream = await host.new_stream(peer, [PROTOCOL])
+            try:
+                await stream.write(encode_frame(own))
+                reply = decode_body(await _read_body(stream))
+                await stream.close()
+            except BaseException:
+                await _reset(stream)
+                raise
+    except (BaseLibp2pError, trio.TooSlowError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        raise BadFrame(type(error).__name__) from error
+    return reply
+
+
+async def answer(stream: Any, reply: list[str]) -> None:
+    """Write our half, as answerer, and close."""
+    await stream.write(encode_frame(reply))
+    await stream.close()
+
+
+async def read_question(stream: Any) -> Frame:
+    """The asker's own addresses, as it believes.
+
+    Raises:
+        BadFrame: it broke the protocol.
+    """
+    return decode_body(await _read_body(stream))
+
+
+def believable(claims: list[PeerAddress], peer_id: str, seen_host: str) -> PeerAddress | None:
+    """The one address of a peer that we may pass on: its own id, at the host we see it come from.
+
+    So nobody can make the swarm dial a third party. `seen_host` is the far end of the peer's connection.
+    """
+    for claim in claims:
+        if claim.peer_id != peer_id:
+            continue
+        if claim.host == seen_host and claim.scope is not Scope.UNUSABLE:
+            return claim
+        if filled := with_observed_host(claim, seen_host):
+            return filled
+    return None
+
+
+def acceptable(hint: PeerAddress, teller_host: str, *, own_is_public: bool) -> bool:
+    """Whether a hint is worth a dial: nobody may point us closer to ourselves than they are.
+
+    A stranger from the internet must not have us knock at 127.0.0.1 or at our router; a peer in our own network may name
+    its other machines; and a node that is itself public has no use for anything but public addresses. Names are not
+    taken from strangers at all: only the resolver knows where they lead.
+    """
+    if observed_scope(hint.host) is Scope.UNUSABLE:
+        return False
+    if own_is_public and hint.scope is not Scope.PUBLIC:
+        return False
+    return hint.scope >= observed_scope(teller_host)
+
+
+async def _read_body(stream: Any) -> bytes:
+    size = int.from_bytes(await _read_exactly(stream, 2), "big")
+    if size > FRAME_BYTES_MAX:
+        raise BadFrame("too long")
+    return await _read_exactly(stream, size)
+
+
+async def _read_exactly(stream: Any, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        chunk = await stream.read(size - len(data))
+        if not chunk:
+            raise BadFrame("ended early")
+        data += chunk
+    return data
+
+
+async def _reset(stream: Any) -> None:
+    with trio.move_on_after(1, shield=True):
+        try:
+            await stream.reset()
+        except (BaseLibp2pError, trio.BrokenResourceError, trio.ClosedResourceError):
+            return

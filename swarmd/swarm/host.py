@@ -1,0 +1,302 @@
+"""Builds and runs one set of libp2p objects: host, pubsub, gossipsub. A set lives once; after a death all of it is new.
+
+TCP, Noise and yamux only: the stock lists also offer plaintext, over which anybody can claim any identity. What stock
+py-libp2p gets wrong is put right in `swarmd.swarm.hardening`; here are the parameters, each with its reason.
+"""
+
+import contextlib
+import logging
+import math
+import socket
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import multiaddr
+import trio
+from libp2p import new_host
+from libp2p.crypto.ed25519 import create_new_key_pair
+from libp2p.network.config import ConnectionConfig, RetryConfig
+from libp2p.peer.id import ID
+from libp2p.pubsub.gossipsub import PROTOCOL_ID_V11, PROTOCOL_ID_V12
+from libp2p.pubsub.score import ScoreParams, TopicScoreParams
+from libp2p.rcmgr import ResourceManager
+from libp2p.rcmgr.manager import ResourceLimits
+from libp2p.tools.anyio_service import background_trio_service
+
+from swarmd.errors import ConfigError, PortTaken
+from swarmd.swarm import hardening
+from swarmd.swarm.addresses import ListenAddress
+
+# The mesh of one topic: 8 peers, no fewer than 6, no more than 16 (at least twice D, else fresh swarms grow orphans).
+DEGREE, DEGREE_LOW, DEGREE_HIGH = 8, 6, 16
+HEARTBEAT_S = 1
+# A pruned peer may come back after this. 60 s, the usual value, left orphans for a minute in fresh small swarms.
+PRUNE_BACK_OFF_S = 20
+# Protocol constant: the whole RPC. Four messages of 60 KB. Peers that disagree on it reconnect in a tight loop.
+RPC_BYTES_MAX = 256 * 1024
+SEEN_S = 300
+# Our rules take milliseconds; the rest is waiting for a busy event loop.
+VALIDATION_S_MAX = 10.0
+
+
+@dataclass(frozen=True)
+class NetworkLimits:
+    """What the operator may bound; the defaults fit a home node in a public swarm."""
+
+    inbound_max: int = 100  # live inbound connections: about 2 MB each
+    inbound_per_ip_max: int = 8  # a household or an office behind one address
+    pending_max: int = 64  # handshakes in progress
+    pending_per_ip_max: int = 4
+    connections_max: int = 150
+    peers_wanted: int = 12  # dial hints and the peer book while fewer are connected; the mesh wants 8
+    messages_per_s_max: float = (
+        50.0  # from one forwarder, before any rule runs; one message costs about 8 ms of CPU
+    )
+    messages_burst_max: int = 200
+
+
+def limits_from(settings: dict[str, Any]) -> NetworkLimits:
+    """The limits with some of them replaced.
+
+    Raises:
+        ConfigError: an unknown name, or a value that is no positive number.
+    """
+    known = {field.name for field in fields(NetworkLimits)}
+    for name, value in settings.items():
+        if name not in known:
+            raise ConfigError(f"network limit {name!r} is unknown", f"known are {', '.join(sorted(known))}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            raise ConfigError(f"network limit {name} = {value!r} is not a positive number")
+    return NetworkLimits(**settings)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The objects of one life. `running` starts them and, whatever happens, closes their sockets."""
+
+    host: Any
+    pubsub: Any
+    gossipsub: Any
+    host_counters: Any
+    listen: ListenAddress
+
+    @property
+    def peer_id(self) -> str:
+        return str(self.host.get_id())
+
+    @property
+    def port(self) -> int:
+        """The TCP port in use, once running."""
+        return int(self.host.get_transport_addrs()[0].value_for_protocol("tcp"))
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run everything inside the block.
+
+        Raises:
+            ExceptionGroup: with whatever ended one of the services.
+            PortTaken: inside such a group, when the port could not be had.
+        """
+        address = multiaddr.Multiaddr(self.listen.text)
+        try:
+            async with (
+                self.host.run(listen_addrs=[address]),
+                background_trio_service(self.pubsub),
+                background_trio_service(self.gossipsub),
+            ):
+                hardening.assert_listening(self.host, [self.listen.text])
+                await self.pubsub.wait_until_ready()
+                yield
+        finally:  # a listener that outlives its host keeps stealing connections (SO_REUSEPORT)
+            with trio.move_on_after(5, shield=True):
+                await hardening.close_listeners(self.host)
+
+    async def wait_stopped(self) -> None:
+        """Returns when a service has ended without an error, which none should."""
+        async with trio.open_nursery() as nursery:
+            for service in (self.host.get_network(), self.pubsub, self.gossipsub):
+                nursery.start_soon(_cancel_after, service, nursery.cancel_scope)
+
+
+def build(identity_seed: bytes, listen: ListenAddress, announce: str | None, limits: NetworkLimits) -> Stack:
+    """A set of objects that has not started.
+
+    Args:
+        identity_seed: 32 bytes, the Ed25519 seed of this node.
+        announce: `/ip4|dns4/HOST/tcp/PORT` that others should dial, or None to let them see for themselves.
+    """
+    silence()
+    hardening.install_once()
+    key_pair = create_new_key_pair(identity_seed)
+    host = new_host(
+        key_pair=key_pair,
+        sec_opt=hardening.security_options(key_pair),
+        muxer_opt=hardening.muxer_options(),
+        listen_addrs=[multiaddr.Multiaddr(listen.text)],
+        announce_addrs=_announced(listen, announce),
+        connection_config=_connections(limits),
+        resource_manager=ResourceManager(
+            limits=ResourceLimits(
+                max_connections=limits.connections_max + limits.pending_max, max_streams=4000
+            )
+        ),
+        disable_identify_address_discovery=announce is not None,
+    )
+    network = host.get_network()
+    network.retry_config = RetryConfig(max_retries=0)  # our own loop backs off
+    network.auto_connector.maybe_connect = _connect_nobody
+    # All peers of a swarm on one machine share an address; there the caps per address would be caps on the swarm.
+    per_ip = (
+        (limits.inbound_max, limits.pending_max)
+        if listen.is_loopback
+        else (limits.inbound_per_ip_max, limits.pending_per_ip_max)
+    )
+    counters = hardening.harden_host(
+        host,
+        inbound_max=limits.inbound_max,
+        inbound_per_ip_max=per_ip[0],
+        pending_max=limits.pending_max,
+        pending_per_ip_max=per_ip[1],
+    )
+    gossipsub = hardening.HardenedGossipSub(**_gossipsub_options(same_ip_is_normal=listen.is_loopback))
+    pubsub = hardening.HardenedPubsub(host, gossipsub, **PUBSUB_OPTIONS)
+    pubsub.counter = (
+        time.time_ns()
+    )  # a restarted node must not repeat sequence numbers: peers would call its messages seen
+    return Stack(host, pubsub, gossipsub, counters, listen)
+
+
+def _announced(listen: ListenAddress, announce: str | None) -> list[Any] | None:
+    """py-libp2p would announce 0.0.0.0 as it stands: rather nothing, peers see where we come from."""
+    if announce is not None:
+        return [multiaddr.Multiaddr(announce)]
+    return [] if listen.is_everywhere else None
+
+
+PUBSUB_OPTIONS: dict[str, Any] = {
+    "strict_signing": True,
+    "seen_ttl": SEEN_S,
+    "sweep_interval": 30,
+    "validation_timeout": VALIDATION_S_MAX,
+    "max_inbound_rpc_size": RPC_BYTES_MAX,
+    "max_subscriptions_per_rpc": 256,
+    "max_subscriptions_per_peer": 64,
+}
+
+
+def _gossipsub_options(*, same_ip_is_normal: bool) -> dict[str, Any]:
+    return {
+        "protocols": [PROTOCOL_ID_V12, PROTOCOL_ID_V11],
+        "degree": DEGREE,
+        "degree_low": DEGREE_LOW,
+        "degree_high": DEGREE_HIGH,
+        "heartbeat_interval": HEARTBEAT_S,
+        "gossip_window": 3,
+        "gossip_history": 6,
+        "time_to_live": 60,
+        "prune_back_off": PRUNE_BACK_OFF_S,
+        "unsubscribe_back_off": 10,
+        "score_params": _score(same_ip_is_normal=same_ip_is_normal),
+        "do_px": False,  # stock peer exchange dials whatever an attacker signs
+        "adaptive_gossip_enabled": False,  # turns a 1 s heartbeat into 30 s
+        "spam_protection_enabled": False,  # silently drops honest traffic above 10 messages a second, our own too
+        "eclipse_protection_enabled": False,
+        "max_idontwant_messages": 1000,
+    }
+
+
+def _score(*, same_ip_is_normal: bool) -> Any:
+    """A term with cap 0, the default, is switched off. P3 is never called by py-libp2p, so it is not set."""
+    return ScoreParams(
+        p2_first_message_deliveries=TopicScoreParams(weight=1.0, cap=20.0, decay=0.97),
+        p4_invalid_messages=TopicScoreParams(weight=20.0, cap=1000.0, decay=0.995),
+        p5_behavior_penalty_weight=5.0,
+        p5_behavior_penalty_threshold=2.0,
+        p5_behavior_penalty_decay=0.99,
+        p7_ip_colocation_weight=0.0 if same_ip_is_normal else 5.0,
+        p7_ip_colocation_threshold=8,
+        gossip_threshold=-40.0,
+        publish_threshold=-80.0,
+        graylist_threshold=-160.0,
+        accept_px_threshold=math.inf,
+    )
+
+
+def _connections(limits: NetworkLimits) -> Any:
+    high = max(limits.connections_max * 2 // 3, 1)
+    return ConnectionConfig(
+        max_connections=limits.connections_max,
+        min_connections=0,
+        low_watermark=high // 2,
+        high_watermark=high,
+        max_connections_per_peer=2,  # two ends that dial each other at once make two
+        inbound_upgrade_timeout=5,
+        outbound_upgrade_timeout=5,
+        enable_health_monitoring=True,  # a frozen peer would stay in the mesh until TCP gives up, 15 minutes
+        health_initial_delay=20,
+        health_check_interval=20,
+        ping_timeout=8,
+        abort_connection_on_ping_failure=True,
+    )
+
+
+def require_free_port(listen: ListenAddress) -> None:
+    """libp2p listens with SO_REUSEPORT, so that a second daemon on the port would start and share its connections. Ask first.
+
+    Raises:
+        PortTaken: somebody listens there.
+        ConfigError: the address is not one of this machine.
+    """
+    if listen.port == 0:
+        return
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of our last life may linger
+        try:
+            probe.bind((listen.host, listen.port))
+        except PermissionError as error:
+            raise PortTaken(f"cannot listen on tcp port {listen.port}: {error.strerror}") from error
+        except OSError as error:
+            if error.errno == 99:  # EADDRNOTAVAIL
+                raise ConfigError(
+                    f"cannot listen on {listen.host}: it is no address of this machine"
+                ) from error
+            raise PortTaken(
+                f"cannot listen on tcp port {listen.port}: it is in use",
+                "another program, perhaps another swarmd node, listens there",
+                "stop it, or give this node another port",
+            ) from error
+
+
+def silence() -> None:
+    """Remote misbehaviour fills the log of py-libp2p; here it is counted instead."""
+    for name in ("libp2p", "multiaddr", "async_service", "anyio_service"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    root = logging.getLogger()  # parts of it log through the root logger itself
+    if _not_from_libp2p not in root.filters:
+        root.addFilter(_not_from_libp2p)
+
+
+def _not_from_libp2p(record: logging.LogRecord) -> bool:
+    return "/libp2p/" not in record.pathname
+
+
+async def _connect_nobody() -> None:
+    """Replaces the auto-connector, which dials addresses that strangers put into the peer store."""
+    await trio.lowlevel.checkpoint()
+
+
+async def _cancel_after(service: Any, scope: trio.CancelScope) -> None:
+    await service.get_manager().wait_finished()
+    scope.cancel()
+
+
+def host_of_connection(network: Any, peer: ID) -> str | None:
+    """The IP address a connected peer is seen at."""
+    for connection in network.get_connections(peer):
+        remote = connection.muxed_conn.get_remote_address()
+        if remote is not None:
+            return str(remote[0])
+    return None

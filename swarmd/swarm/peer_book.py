@@ -1,0 +1,107 @@
+"""The addresses that worked lately, in one JSON file: how a node finds the swarm when every bootstrap is gone.
+
+Never fatal: a missing or damaged file starts an empty book and is counted; a full disk costs the book, not the node.
+"""
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from swarmd.swarm.addresses import PeerAddress, parse
+
+# 200 addresses are 20 KB. Half still reconnects a node; double only makes a longer list of the long dead.
+ADDRESSES_MAX = 200
+# A file larger than this is not ours.
+_FILE_BYTES_MAX = 1 << 20
+_VERSION = 1
+
+
+@dataclass
+class PeerBook:
+    """Last good addresses, newest last, one per peer.
+
+    Args:
+        path: the file, or None to keep the book in memory only.
+    """
+
+    path: Path | None
+    num_corrupt: int = 0
+    num_write_errors: int = 0
+    _last_ok_s: dict[str, tuple[PeerAddress, int]] = field(default_factory=dict)
+    _dirty: bool = False
+
+    def __post_init__(self) -> None:
+        if self.path is None:
+            return
+        try:
+            with self.path.open("rb") as file:
+                data = file.read(_FILE_BYTES_MAX + 1)
+        except FileNotFoundError:
+            return
+        except OSError:
+            self.num_corrupt += 1
+            return
+        self._read(data)
+
+    def record(self, address: PeerAddress, now_s: int) -> None:
+        """A dial to this address just succeeded."""
+        self._last_ok_s.pop(address.peer_id, None)
+        self._last_ok_s[address.peer_id] = (address, now_s)
+        while len(self._last_ok_s) > ADDRESSES_MAX:
+            del self._last_ok_s[next(iter(self._last_ok_s))]
+        self._dirty = True
+
+    def addresses(self) -> list[PeerAddress]:
+        """All of them, the freshest first."""
+        return [address for address, _ in reversed(self._last_ok_s.values())]
+
+    def unsaved(self) -> bytes | None:
+        """The file's new content, if anything changed since the last one was taken."""
+        if self.path is None or not self._dirty:
+            return None
+        self._dirty = False
+        peers = [{"address": address.text, "last_ok_s": at} for address, at in self._last_ok_s.values()]
+        return json.dumps({"version": _VERSION, "peers": peers}, indent=1).encode()
+
+    def write(self, content: bytes) -> None:
+        """Replace the file: temporary file, fsync, rename. Blocking, so called in a thread; it reads nothing of the book."""
+        if self.path is None:
+            return
+        try:
+            _replace(self.path, content)
+        except OSError:
+            self.num_write_errors += 1
+            self._dirty = True
+
+    def _read(self, data: bytes) -> None:
+        try:
+            if len(data) > _FILE_BYTES_MAX:
+                raise ValueError("too long")
+            content = json.loads(data)
+            if content["version"] != _VERSION:
+                raise ValueError("another version")
+            entries = [(parse(peer["address"]), int(peer["last_ok_s"])) for peer in content["peers"]]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            self.num_corrupt += 1
+            return
+        for address, at in entries[-ADDRESSES_MAX:]:
+            if address is None:
+                self.num_corrupt += 1
+            else:
+                self._last_ok_s[address.peer_id] = (address, at)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise

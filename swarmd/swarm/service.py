@@ -1,0 +1,373 @@
+"""`NetworkService`: what the daemon sees of the network. It runs in its own process, as an asynchronous child service.
+
+It validates every message before anything is forwarded, hands accepted batches of others to the daemon, publishes our own, and
+keeps the libp2p objects alive: when they die, all of them are made anew on the same port with the same identity.
+"""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import trio
+from libp2p.peer.id import ID
+
+from swarmd.errors import LocalError, PortTaken, Temporary
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.rules import RULES, Verdict, validate
+from swarmd.protocol.seen import Seen
+from swarmd.swarm import addresses, hardening
+from swarmd.swarm.accounts import Accounts
+from swarmd.swarm.bootstrap import Discovery
+from swarmd.swarm.dial import Dialled
+from swarmd.swarm.host import Stack, build, host_of_connection, limits_from, require_free_port
+from swarmd.swarm.peer_book import PeerBook
+
+Emit = Callable[[str, dict[str, Any]], None]
+
+# Between two lives of the libp2p objects. A life of a minute counts as a recovery and starts from the shortest again.
+REBUILD_S_MIN, REBUILD_S_MAX, LIFE_S_GOOD = 0.5, 30.0, 60.0
+# How long `publish` waits for room in the queues of its neighbours: 32 messages each, and a full one drops in silence.
+PUBLISH_WAIT_S_MAX = 5.0
+_QUEUE_HIGH = 16
+LAG_PERIOD_S = 1.0
+
+
+class NetworkService:
+    """See the module. Operations answer plain msgpack values.
+
+    Events: `batch` {data, forwarder, received_ms} for every accepted message of others; `peer` {peer_id, change}, change being
+    `connected` or `disconnected`; `bootstrap` {address, state} when the state of a bootstrap changes, a closed set (`Dialled`).
+
+    Args:
+        emit: non-blocking.
+        identity_seed: 32 bytes.
+        manifest: as `Manifest.to_bytes` made it.
+        listen: `/ip4/HOST/tcp/PORT`, port 0 for any.
+        announce: what others should dial, or None.
+        bootstrap: `/ip4|dns4/HOST/tcp/PORT/p2p/ID` each.
+        peers_path: the peer book's file, or None.
+        limits: some fields of `NetworkLimits`.
+
+    Raises:
+        ConfigError: an address or a limit is malformed.
+    """
+
+    OPS = frozenset({"publish", "peers", "stats", "connect"})
+    asynchronous = True
+
+    def __init__(
+        self,
+        emit: Emit,
+        *,
+        identity_seed: bytes,
+        manifest: bytes,
+        listen: str,
+        announce: str | None = None,
+        bootstrap: list[str] | None = None,
+        peers_path: str | None = None,
+        limits: dict[str, Any] | None = None,
+    ) -> None:
+        self._emit, self._seed = emit, identity_seed
+        self._manifest = Manifest.from_bytes(manifest)
+        self._listen = addresses.parse_listen(listen)
+        self._announce = addresses.parse_announce(announce) if announce else None
+        self._bootstrap = [addresses.parse_setting(text, "bootstrap") for text in bootstrap or []]
+        self._limits = limits_from(limits or {})
+        self._book = PeerBook(Path(peers_path) if peers_path else None)
+        self._seen = Seen()
+        self._accounts = Accounts(self._limits.messages_per_s_max, self._limits.messages_burst_max)
+        self._rules: Counter[str] = Counter()
+        self._counters: Counter[str] = Counter()
+        self._lag_s = self._lag_s_max = 0.0
+        self._connected_at: dict[str, float] = {}
+        self._started = False
+        self._stack: Stack | None = None
+        self._discovery: Discovery | None = None
+
+    # -- life
+
+    async def run(self, *, task_status: trio.TaskStatus[dict[str, Any]] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled. `task_status` receives {peer_id, addresses, topic} once listening.
+
+        Raises:
+            PortTaken: at the first start only.
+            ConfigError: the listen address is not one of this machine.
+        """
+        require_free_port(self._listen)
+        delay_s = REBUILD_S_MIN
+        while True:
+            began_at = trio.current_time()
+            try:
+                await self._live(trio.TASK_STATUS_IGNORED if self._started else task_status)
+            except Exception as error:  # noqa: BLE001 - the gossip edge: a stranger's bytes can end py-libp2p with anything
+                if not self._started and (taken := _port_taken(error)) is not None:
+                    raise taken from None
+            self._counters["host_deaths"] += 1
+            if trio.current_time() - began_at > LIFE_S_GOOD:
+                delay_s = REBUILD_S_MIN
+            await trio.sleep(delay_s)
+            delay_s = min(delay_s * 2, REBUILD_S_MAX)
+
+    async def _live(self, task_status: trio.TaskStatus[dict[str, Any]]) -> None:
+        """One life of the libp2p objects; returns when a service stopped without an error."""
+        stack = build(self._seed, self._listen, self._announce, self._limits)
+        stack.pubsub.set_validator(self._manifest.topic, self._judge)
+        stack.host.get_network().register_notifee(_Notifee(self._connection_changed))
+        async with stack.running():
+            self._listen = replace(self._listen, port=stack.port)
+            subscription = await stack.pubsub.subscribe(self._manifest.topic)
+            discovery = self._make_discovery(stack)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_drain, subscription)
+                nursery.start_soon(discovery.run)
+                nursery.start_soon(self._watch_lag)
+                self._stack, self._discovery, self._started = stack, discovery, True
+                try:
+                    task_status.started(self._describe(stack))
+                    await stack.wait_stopped()
+                    nursery.cancel_scope.cancel()
+                finally:
+                    self._stack = self._discovery = None
+                    self._forget_connections()
+
+    def _make_discovery(self, stack: Stack) -> Discovery:
+        return Discovery(
+            stack.host,
+            bootstrap=self._bootstrap,
+            book=self._book,
+            own=self._own_addresses(stack),
+            peers_wanted=self._limits.peers_wanted,
+            rng=random.Random(self._seed + time.time_ns().to_bytes(8, "big")),
+            now_s=time.time,
+            report=self._bootstrap_changed,
+            counters=self._counters,
+        )
+
+    def _own_addresses(self, stack: Stack) -> list[str]:
+        return [f"{self._announce or self._listen.text}/p2p/{stack.peer_id}"]
+
+    def _describe(self, stack: Stack) -> dict[str, Any]:
+        shown = [self._announce] if self._announce else self._listen.shown()
+        own = [f"{address}/p2p/{stack.peer_id}" for address in shown]
+        return {"peer_id": stack.peer_id, "addresses": own, "topic": self._manifest.topic}
+
+    async def _watch_lag(self) -> None:
+        while True:
+            due = trio.current_time() + LAG_PERIOD_S
+            await trio.sleep_until(due)
+            self._lag_s = trio.current_time() - due
+            self._lag_s_max = max(self._lag_s, self._lag_s_max * 0.98)  # forgotten by half in about 35 s
+
+    # -- operations
+
+    async def publish(self, data: bytes) -> dict[str, int]:
+        """Give a sealed message of ours to the swarm.
+
+        Returns:
+            mesh_peers: how many neighbours took it up for forwarding; subscribers: peers known to want the topic. Both 0 is no
+            error: the node is alone.
+
+        Raises:
+            LocalError: our own rules would refuse it, so everybody would.
+            Temporary: the network is being rebuilt.
+        """
+        stack = self._running()
+        outcome = validate(data, now_ms=_now_ms(), seen=self._seen, manifest=self._manifest)
+        if outcome.verdict is not Verdict.ACCEPT:
+            self._counters["publish_refused"] += 1
+            raise LocalError(f"own message refused by rule {outcome.rule}: {outcome.detail}")
+        topic = self._manifest.topic
+        await self._wait_for_room(stack)
+        await stack.pubsub.publish(topic, data)
+        self._counters["published"] += 1
+        self._counters["published_bytes"] += len(data)
+        return _reach(stack, topic)
+
+    async def peers(self) -> dict[str, Any]:
+        """Connected peers, each with what it sent us."""
+        if self._stack is None:
+            return {"peers": []}
+        network, store = self._stack.host.get_network(), self._stack.host.get_peerstore()
+        return {"peers": [self._peer(network, store, peer) for peer in list(network.connections)]}
+
+    async def stats(self) -> dict[str, Any]:
+        """Counters since the start of the process, and the present size of things; keys are a closed set."""
+        stack = self._stack
+        verdicts = {rule: self._rules[rule] for rule in RULES}
+        host = dict(stack.host_counters) if stack else {}
+        gossip = {**stack.pubsub.counters, **stack.gossipsub.counters} if stack else {}
+        reach = _reach(stack, self._manifest.topic) if stack else {"mesh_peers": 0, "subscribers": 0}
+        return {
+            **{name: self._counters[name] for name in COUNTERS},
+            **{f"dial_{result.value}": self._counters[f"dial_{result.value}"] for result in Dialled},
+            "verdicts": verdicts,
+            "peers": len(stack.host.get_network().connections) if stack else 0,
+            **reach,
+            "heartbeat_lag_s": self._lag_s_max,
+            "bootstrap": self._discovery.bootstrap_states() if self._discovery else {},
+            "book_size": len(self._book.addresses()),
+            "book_corrupt": self._book.num_corrupt,
+            "book_write_errors": self._book.num_write_errors,
+            "host": host,
+            "gossip": gossip,
+        }
+
+    async def connect(self, address: str) -> dict[str, str]:
+        """Dial one address now.
+
+        Returns:
+            result: a `Dialled` value.
+
+        Raises:
+            ConfigError: the address is malformed.
+        """
+        parsed = addresses.parse_setting(address, "connect")
+        self._running()
+        assert self._discovery is not None
+        return {"result": (await self._discovery.connect(parsed)).value}
+
+    # -- gossip
+
+    async def _judge(self, forwarder: ID, message: Any) -> Any:
+        """The topic's validator. Own messages went through the rules in `publish`."""
+        stack = self._stack
+        if stack is not None and forwarder == stack.host.get_id():
+            return hardening.Verdict.ACCEPT
+        peer_id, now, data = str(forwarder), trio.current_time(), bytes(message.data)
+        account = self._accounts.of(peer_id, now)
+        self._counters["received"] += 1
+        self._counters["received_bytes"] += len(data)
+        if not self._accounts.allow(account, now):
+            self._counters["rate_limited"] += 1
+            return hardening.Verdict.IGNORE
+        received_ms = _now_ms()
+        outcome = validate(data, now_ms=received_ms, seen=self._seen, manifest=self._manifest)
+        self._rules[outcome.rule] += 1
+        if outcome.verdict is Verdict.REJECT:
+            account.rejected += 1
+            return hardening.Verdict.REJECT
+        if outcome.verdict is Verdict.IGNORE:
+            account.ignored += 1
+            return hardening.Verdict.IGNORE
+        account.accepted += 1
+        self._emit("batch", {"data": data, "forwarder": peer_id, "received_ms": received_ms})
+        return hardening.Verdict.ACCEPT
+
+    async def _wait_for_room(self, stack: Stack) -> None:
+        """Pace ourselves: py-libp2p queues 32 messages per neighbour and drops the rest without a word."""
+        mesh = stack.gossipsub.mesh.get(self._manifest.topic, set())
+        with trio.move_on_after(PUBLISH_WAIT_S_MAX) as scope:
+            while any(len(stack.pubsub.peer_queues.get(peer, ())) >= _QUEUE_HIGH for peer in mesh):  # noqa: ASYNC110 - py-libp2p's queues tell nobody
+                await trio.sleep(0.02)
+        if scope.cancelled_caught:
+            self._counters["publish_congested"] += 1
+
+    # -- peers
+
+    def _connection_changed(self, peer: ID, *, connected: bool) -> None:
+        peer_id = str(peer)
+        if connected == (peer_id in self._connected_at):
+            return
+        if connected:
+            self._connected_at[peer_id] = trio.current_time()
+        else:
+            del self._connected_at[peer_id]
+        if self._discovery is not None:
+            self._discovery.connection_changed(peer_id, connected=connected)
+        self._emit("peer", {"peer_id": peer_id, "change": "connected" if connected else "disconnected"})
+
+    def _forget_connections(self) -> None:
+        for peer_id in list(self._connected_at):
+            del self._connected_at[peer_id]
+            self._emit("peer", {"peer_id": peer_id, "change": "disconnected"})
+
+    def _bootstrap_changed(self, address: str, result: Dialled) -> None:
+        self._emit("bootstrap", {"address": address, "state": result.value})
+
+    def _peer(self, network: Any, store: Any, peer: ID) -> dict[str, Any]:
+        peer_id = str(peer)
+        connections = network.get_connections(peer)
+        account = self._accounts.get(peer_id)
+        return {
+            "peer_id": peer_id,
+            "direction": connections[0].direction.value if connections else "unknown",
+            "address": host_of_connection(network, peer) or "",
+            "agent": self._discovery.agent_of(peer_id) if self._discovery else "",
+            "rtt_s": float(store.latency_EWMA(peer)),
+            "connected_s": trio.current_time() - self._connected_at.get(peer_id, trio.current_time()),
+            "accepted": account.accepted if account else 0,
+            "ignored": account.ignored if account else 0,
+            "rejected": account.rejected if account else 0,
+        }
+
+    def _running(self) -> Stack:
+        if self._stack is None:
+            raise Temporary(
+                "the network is being rebuilt", "its libp2p objects died", "try again in some seconds"
+            )
+        return self._stack
+
+
+# Names in `stats`, besides those written out there.
+COUNTERS = (
+    "received",
+    "received_bytes",
+    "rate_limited",
+    "published",
+    "published_bytes",
+    "publish_refused",
+    "publish_congested",
+    "host_deaths",
+    "exchange_asked",
+    "exchange_answered",
+    "exchange_failed",
+    "exchange_busy",
+    "exchange_hints_refused",
+)
+
+
+class _Notifee:
+    """Tells of the first connection to a peer and of the end of the last (libp2p's INotifee, by shape)."""
+
+    def __init__(self, changed: Callable[..., None]) -> None:
+        self._changed = changed
+
+    async def connected(self, network: Any, connection: Any) -> None:
+        self._changed(connection.muxed_conn.peer_id, connected=True)
+
+    async def disconnected(self, network: Any, connection: Any) -> None:
+        peer = connection.muxed_conn.peer_id
+        if not network.get_connections(peer):
+            self._changed(peer, connected=False)
+
+    async def _ignore(self, network: Any, subject: Any) -> None:
+        await trio.lowlevel.checkpoint()
+
+    opened_stream = closed_stream = listen = listen_close = _ignore
+
+
+async def _drain(subscription: Any) -> None:
+    """Batches are handed on by the validator, which also knows the forwarder; the channel only must not fill."""
+    while True:
+        await subscription.get()
+
+
+def _reach(stack: Stack, topic: str) -> dict[str, int]:
+    mesh, subscribers = stack.gossipsub.mesh.get(topic, ()), stack.pubsub.peer_topics.get(topic, ())
+    return {"mesh_peers": len(mesh), "subscribers": len(subscribers)}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _port_taken(error: BaseException) -> PortTaken | None:
+    if isinstance(error, PortTaken):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for inner in error.exceptions if (found := _port_taken(inner))), None)
+    return None
