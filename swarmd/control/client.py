@@ -1,0 +1,46 @@
+"""The operator's end of the control socket: blocking, standard library only, so that commands answer at once."""
+
+import http.client
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from swarmd.errors import NotRunning, SwarmdError
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = str(path)
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def ask(path: Path, target: str, *, method: str = "GET", timeout_s: float = 10.0) -> Any:
+    """The decoded JSON answer of a running daemon.
+
+    Raises NotRunning when nothing listens at `path`, SwarmdError when the daemon does not answer in time or refuses.
+    """
+    connection = _UnixConnection(path, timeout_s)
+    try:
+        connection.request(method, target)
+        response = connection.getresponse()
+        body = response.read()
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise NotRunning(
+            f"no swarmd runs in {path.parent}",
+            fix="start one with `swarmd start`, or name its directory with --data-dir",
+        ) from None
+    except TimeoutError:
+        raise SwarmdError(
+            f"swarmd did not answer within {timeout_s:.0f} s", "its event loop may hang", "try again"
+        ) from None
+    finally:
+        connection.close()
+    if response.status != 200:
+        raise SwarmdError(f"swarmd answered {response.status}: {body.decode('utf-8', 'replace').strip()}")
+    return json.loads(body)

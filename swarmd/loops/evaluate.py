@@ -1,0 +1,88 @@
+"""Evaluate: the mean reward on fixed held-out questions, which no node of the swarm trains on.
+
+Held out is a property of the question's text (`Manifest.is_held_out`), so every node agrees on it without talking. The set
+follows from the manifest alone: evaluations of different nodes and rounds are comparable.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from swarmd.loops.generate import choose_dataset
+from swarmd.loops.ports import Caller, NowMs
+from swarmd.loops.progress import mean
+from swarmd.loops.streams import Streams
+from swarmd.protocol.manifest import Manifest
+
+# No Ed25519 key of a node equals this, so these seeds are nobody's training questions.
+HELD_OUT_AUTHOR = b"swarmd held-out evaluation set.."
+_CHUNK = 256
+
+
+@dataclass
+class Evaluate:
+    """Draws the held-out set once, then measures the policy on it whenever asked."""
+
+    generator: Caller
+    scorer: Caller
+    manifest: Manifest
+    now_ms: NowMs
+    num_questions: int
+    num_completions: int
+    temperature: float
+    tokens_max: int
+    deadline_s: float
+    _items: list[list[int]] | None = None
+    _prompts: list[str] | None = None
+
+    async def once(self, *, round: int) -> dict[str, Any]:
+        """Mean reward, its standard error over questions, and the number of completions.
+
+        The completions of one question are not independent, so the error is that of the questions' means.
+        """
+        items, prompts = await self._questions()
+        result = await self.generator.call(
+            "generate",
+            prompts=prompts,
+            num_completions=self.num_completions,
+            temperature=self.temperature,
+            tokens_max=self.tokens_max,
+            seed=round,
+        )
+        texts_RG = [[c["text"] for c in completions] for completions in result["completions_RG"]]
+        scores = await self.scorer.call(
+            "score",
+            items=[[*item, texts] for item, texts in zip(items, texts_RG, strict=True)],
+            deadline_s=self.deadline_s,
+        )
+        means = [mean(rewards) for rewards in scores["rewards"]]
+        centre = mean(means)
+        variance = sum((m - centre) ** 2 for m in means) / max(1, len(means) - 1)
+        return {
+            "round": round,
+            "time_ms": self.now_ms(),
+            "mean": centre,
+            "standard_error": math.sqrt(variance / len(means)),
+            "num_questions": len(means),
+            "num_completions": sum(map(len, texts_RG)),
+        }
+
+    async def _questions(self) -> tuple[list[list[int]], list[str]]:
+        if self._items is None or self._prompts is None:
+            items: list[list[int]] = []
+            prompts: list[str] = []
+            streams, counter = Streams(b"", self.manifest.digest), 0
+            # A manifest that holds nothing out would make this endless; a thousandth is the least it can say otherwise.
+            while len(items) < self.num_questions and counter < 1000 * self.num_questions + 10 * _CHUNK:
+                drawn = []
+                for number in range(counter, counter + _CHUNK):
+                    dataset = choose_dataset(self.manifest, streams.rng("held-out", number))
+                    drawn.append([dataset, self.manifest.question_seed(HELD_OUT_AUTHOR, dataset, number)])
+                counter += _CHUNK
+                answer = await self.scorer.call("questions", items=drawn)
+                for item, prompt, held_out in zip(drawn, answer["prompts"], answer["held_out"], strict=True):
+                    if held_out and prompt not in prompts:
+                        items.append(item)
+                        prompts.append(prompt)
+            self._items, self._prompts = items[: self.num_questions], prompts[: self.num_questions]
+        return self._items, self._prompts

@@ -1,0 +1,196 @@
+"""Generate: draw questions of our own, let the policy answer, hand the rollouts to sharing and to the update.
+
+Question counters are reserved on disk before they are used, so no crash makes the node answer one question twice under two sets of
+completions. Rollouts are shared before they are scored: a reward is nobody's business but the scorer's owner.
+"""
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+
+from swarmd.errors import LocalError
+from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.loops.ports import Caller, NowMs, RunBlocking
+from swarmd.loops.progress import Progress
+from swarmd.loops.streams import Streams
+from swarmd.metrics import Metrics
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.types import Completion, Rollout
+
+log = logging.getLogger(__name__)
+# After an unexpected failure of a child; its own restart has a longer backoff.
+RETRY_S = 1.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of ours: its address and its text."""
+
+    dataset: int
+    counter: int
+    seed: int
+    prompt: str
+
+
+@dataclass(frozen=True)
+class OwnBatch:
+    """One generation batch on its way to the swarm."""
+
+    rollouts: tuple[Rollout, ...]
+    created_ms: int
+    policy_version: int
+
+
+@dataclass
+class Generate:
+    """The generation loop. `num_rollouts` is I, `num_completions` L (or G)."""
+
+    generator: Caller
+    scorer: Caller
+    manifest: Manifest
+    author: bytes
+    streams: Streams
+    progress: Progress
+    metrics: Metrics
+    reserve_counters: Callable[[int], int]
+    run_blocking: RunBlocking
+    outbox: trio.MemorySendChannel[OwnBatch] | None
+    now_ms: NowMs
+    num_rollouts: int
+    num_completions: int
+    temperature: float
+    tokens_max: int
+    deadline_s: float
+
+    async def run(self) -> None:
+        """Generate for ever, never further ahead than the staleness bound allows."""
+        while True:
+            await self.progress.room_to_generate()
+            try:
+                await self.once()
+            except LocalError as error:
+                log.warning("generation batch lost: %s", error)
+                await trio.sleep(RETRY_S)
+
+    async def once(self) -> None:
+        """One batch: questions, completions, sharing, scores."""
+        questions = await self.questions()
+        result = await self.generator.call(
+            "generate",
+            prompts=[q.prompt for q in questions],
+            num_completions=self.num_completions,
+            temperature=self.temperature,
+            tokens_max=self.tokens_max,
+            seed=self.streams.seed("generate", questions[0].counter),
+        )
+        self._count(result)
+        created_ms = self.now_ms()
+        if self.outbox is not None:
+            await self.outbox.send(self._to_share(questions, result, created_ms))
+        texts_RG = [[c["text"] for c in completions] for completions in result["completions_RG"]]
+        scores = await self.scorer.call(
+            "score",
+            items=[[q.dataset, q.seed, texts] for q, texts in zip(questions, texts_RG, strict=True)],
+            deadline_s=self.deadline_s,
+        )
+        await self.progress.put_own(
+            [
+                self._scored(question, completions, rewards, created_ms, result["policy_version"])
+                for question, completions, rewards in zip(
+                    questions, result["completions_RG"], scores["rewards"], strict=True
+                )
+            ]
+        )
+
+    async def questions(self) -> list[Question]:
+        """I questions of our own, none of them held out."""
+        questions: list[Question] = []
+        while len(questions) < self.num_rollouts:
+            num_missing = self.num_rollouts - len(questions)
+            first = await self.run_blocking(self.reserve_counters, num_missing)
+            drawn = [
+                (choose_dataset(self.manifest, self.streams.rng("dataset", counter)), counter)
+                for counter in range(first, first + num_missing)
+            ]
+            items = [
+                [dataset, self.manifest.question_seed(self.author, dataset, counter)]
+                for dataset, counter in drawn
+            ]
+            answer = await self.scorer.call("questions", items=items)
+            questions += [
+                Question(dataset, counter, item[1], prompt)
+                for (dataset, counter), item, prompt, held_out in zip(
+                    drawn, items, answer["prompts"], answer["held_out"], strict=True
+                )
+                if not held_out
+            ]
+        return questions
+
+    def _to_share(self, questions: list[Question], result: dict[str, Any], created_ms: int) -> OwnBatch:
+        rollouts = tuple(
+            Rollout(
+                dataset=question.dataset,
+                counter=question.counter,
+                completions=tuple(
+                    Completion(
+                        text=c["text"],
+                        finished=c["finished"],
+                        logprob_sum=c["logprob_sum"],
+                        num_tokens=c["num_tokens"],
+                    )
+                    for c in completions
+                ),
+            )
+            for question, completions in zip(questions, result["completions_RG"], strict=True)
+        )
+        return OwnBatch(rollouts, created_ms, result["policy_version"])
+
+    def _scored(
+        self,
+        question: Question,
+        completions: list[dict[str, Any]],
+        rewards: list[float],
+        created_ms: int,
+        policy_version: int,
+    ) -> ScoredRollout:
+        return ScoredRollout(
+            author=self.author,
+            dataset=question.dataset,
+            counter=question.counter,
+            prompt=question.prompt,
+            completions=tuple(
+                ScoredCompletion(
+                    text=c["text"],
+                    finished=c["finished"],
+                    reward=reward,
+                    token_ids=tuple(c["token_ids"]),
+                    logprob_sum=c["logprob_sum"],
+                    num_tokens=c["num_tokens"],
+                )
+                for c, reward in zip(completions, rewards, strict=True)
+            ),
+            created_ms=created_ms,
+            policy_version=policy_version,
+            external=False,
+        )
+
+    def _count(self, result: dict[str, Any]) -> None:
+        metrics = self.metrics
+        self.progress.generator_version = result["policy_version"]
+        metrics.generate_seconds.observe(result["seconds"])
+        metrics.generate_tokens.labels("prompt").inc(result["num_prompt_tokens"])
+        metrics.generate_tokens.labels("completion").inc(result["num_completion_tokens"])
+        for completions in result["completions_RG"]:
+            num_stopped = sum(c["finished"] for c in completions)
+            metrics.completions.labels("stop").inc(num_stopped)
+            metrics.completions.labels("length").inc(len(completions) - num_stopped)
+
+
+def choose_dataset(manifest: Manifest, rng: random.Random) -> int:
+    """A dataset number, drawn by the manifest's weights."""
+    weights = [dataset.weight for dataset in manifest.datasets]
+    return rng.choices(range(len(weights)), weights)[0]

@@ -1,0 +1,90 @@
+"""Ingest: what the network accepted is checked once more, regenerated, scored in the sandbox, and stored.
+
+The network process faces strangers, so the daemon does not take its word: the rules run again on the bytes that are stored. A
+question is rebuilt from its address; nothing a peer wrote decides what was asked or what it is worth.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+
+from swarmd.errors import LocalError
+from swarmd.experience.buffer import AddResult
+from swarmd.loops.ports import Caller, NowMs, RunBlocking
+from swarmd.loops.progress import Progress
+from swarmd.metrics import Metrics
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.rules import Verdict, validate
+from swarmd.protocol.seen import Seen
+from swarmd.protocol.types import VerifiedBatch
+
+log = logging.getLogger(__name__)
+# Messages waiting for the scorer, at most 60 KB each (15 MB). When full, the newest is dropped and counted.
+INBOX_MAX = 256
+
+
+@dataclass
+class Ingest:
+    """The ingest loop. `add` stores a verified batch with its prompts and rewards."""
+
+    inbox: trio.MemoryReceiveChannel[bytes]
+    scorer: Caller
+    manifest: Manifest
+    author: bytes
+    seen: Seen
+    add: Callable[[VerifiedBatch, list[str], list[list[float]]], AddResult]
+    run_blocking: RunBlocking
+    progress: Progress
+    metrics: Metrics
+    now_ms: NowMs
+    deadline_s: float
+
+    async def run(self) -> None:
+        """Ingest every message that comes."""
+        async for data in self.inbox:
+            try:
+                await self.once(data)
+            except LocalError as error:
+                self.metrics.buffer_discarded.labels("scorer_failed").inc()
+                log.warning("an external batch could not be scored: %s", error)
+
+    async def once(self, data: bytes) -> None:
+        """Check, score and store one message."""
+        outcome = validate(data, now_ms=self.now_ms(), seen=self.seen, manifest=self.manifest)
+        if outcome.verdict is not Verdict.ACCEPT or outcome.batch is None:
+            self._discard("invalid", 1)
+            return
+        verified = outcome.batch
+        author, rollouts = verified.signed.header.author, verified.batch.rollouts
+        if author == self.author:
+            return
+        items = [
+            [
+                r.dataset,
+                self.manifest.question_seed(author, r.dataset, r.counter),
+                [c.text for c in r.completions],
+            ]
+            for r in rollouts
+        ]
+        started = time.perf_counter()
+        scores: dict[str, Any] = await self.scorer.call("score", items=items, deadline_s=self.deadline_s)
+        self.metrics.score_seconds.observe(time.perf_counter() - started)
+        for reason, num in scores["reasons"].items():
+            self.metrics.score_failures.labels(reason).inc(num)
+        if any(scores["held_out"]):  # no honest node generates on these
+            self._discard("held_out", len(rollouts))
+            return
+        added = await self.run_blocking(self.add, verified, scores["prompts"], scores["rewards"])
+        self._discard("duplicate", added.num_duplicate)
+        self.metrics.buffer_evicted.inc(added.num_evicted)
+        self.progress.num_received += added.num_added
+        for rollout in rollouts:
+            self.metrics.buffer_added.labels(self.manifest.datasets[rollout.dataset].name).inc()
+
+    def _discard(self, reason: str, num: int) -> None:
+        if num:
+            self.metrics.buffer_discarded.labels(reason).inc(num)

@@ -1,0 +1,102 @@
+"""Observe: the loop's own lag every second, and what the buffer, the network and the disk look like every other second.
+
+Looks only; nothing here decides anything.
+"""
+
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from swarmd.errors import LocalError
+from swarmd.experience.buffer import BufferCounts
+from swarmd.loops.ports import Caller, RunBlocking
+from swarmd.loops.progress import Progress
+from swarmd.metrics import CounterMirror, Metrics
+from swarmd.protocol.signing import peer_id_of
+
+log = logging.getLogger(__name__)
+LAG_INTERVAL_S = 1.0
+LOOK_INTERVAL_S = 2.0
+
+
+async def measure_lag(metrics: Metrics) -> None:
+    """How late a 1 s timer is: what a gossip heartbeat in this loop would have suffered."""
+    while True:
+        before = trio.current_time()
+        await trio.sleep(LAG_INTERVAL_S)
+        metrics.loop_lag.observe(max(0.0, trio.current_time() - before - LAG_INTERVAL_S))
+
+
+@dataclass
+class Observe:
+    """Copies counts of the buffer, the network child, the workers and the disk into metrics and status."""
+
+    network: Caller | None
+    counts: Callable[[], BufferCounts]
+    run_blocking: RunBlocking
+    root: Path
+    workers_up: Callable[[], dict[str, bool]]
+    progress: Progress
+    metrics: Metrics
+    _mirror: CounterMirror = field(default_factory=CounterMirror)
+
+    async def run(self) -> None:
+        """Look every `LOOK_INTERVAL_S`."""
+        while True:
+            await self.once()
+            await trio.sleep(LOOK_INTERVAL_S)
+
+    async def once(self) -> None:
+        """One look at everything."""
+        metrics = self.metrics
+        counts = await self.run_blocking(self.counts)
+        metrics.buffer_rollouts.labels("informative").set(counts.num_informative)
+        metrics.buffer_rollouts.labels("uninformative").set(counts.num_rollouts - counts.num_informative)
+        metrics.buffer_bytes.set(counts.size_bytes)
+        metrics.buffer_sources.set(len(counts.by_author))
+        self.progress.buffer = {
+            "num_rollouts": counts.num_rollouts,
+            "num_informative": counts.num_informative,
+            "size_bytes": counts.size_bytes,
+            "by_author": {peer_id_of(author): num for author, num in counts.by_author.items()},
+        }
+        metrics.disk_free.set(shutil.disk_usage(self.root).free)
+        for worker, up in self.workers_up().items():
+            metrics.worker_up.labels(worker).set(up)
+        if self.network is not None:
+            with trio.move_on_after(LOOK_INTERVAL_S * 5):
+                await self._network(self.network)
+
+    async def _network(self, network: Caller) -> None:
+        try:
+            stats = await network.call("stats")
+            peers = (await network.call("peers"))["peers"]
+        except LocalError as error:
+            log.debug("the network process does not answer: %s", error)
+            return
+        directions = [peer["direction"] for peer in peers]
+        for direction in ("inbound", "outbound"):
+            self.metrics.peers.labels(direction).set(directions.count(direction))
+        self.progress.network = {"stats": stats, "peers": peers}
+        self._count(stats)
+
+    def _count(self, stats: dict[str, Any]) -> None:
+        metrics = self.metrics
+        metrics.mesh_peers.set(stats.get("mesh_peers", 0))
+        totals = {key: value for key, value in stats.items() if isinstance(value, int | float)}
+        totals |= {f"rule:{rule}": num for rule, num in stats.get("rules", {}).items()}
+        grown = self._mirror.growth(totals)
+        metrics.received.inc(grown.get("received", 0))
+        metrics.heartbeats_late.inc(grown.get("heartbeats_late", 0))
+        for result in ("accept", "ignore", "reject"):
+            metrics.validation.labels(result).inc(
+                grown.get(f"{result}ed" if result != "ignore" else "ignored", 0)
+            )
+        for key, num in grown.items():
+            if key.startswith("rule:") and num:
+                metrics.rejects.labels(key.removeprefix("rule:")).inc(num)

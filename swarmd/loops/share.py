@@ -1,0 +1,69 @@
+"""Share: sign each batch of own rollouts and hand it to the network. Peers are never waited for.
+
+The outbox is bounded: when the network is away it fills, and generation waits for room rather than pile up text nobody got.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from swarmd.errors import LocalError
+from swarmd.loops.generate import OwnBatch
+from swarmd.loops.ports import Caller
+from swarmd.loops.progress import Progress
+from swarmd.metrics import Metrics
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.signing import Identity
+from swarmd.protocol.types import RolloutBatch
+from swarmd.protocol.wire import split
+
+log = logging.getLogger(__name__)
+# A network child that died is back within seconds; later the batch is of no use to anybody.
+ATTEMPTS_MAX = 3
+RETRY_S = 1.0
+# Generation batches waiting to be shared. At one, a restart of the network stalls generation at once.
+OUTBOX_MAX = 8
+
+
+@dataclass
+class Share:
+    """The sharing loop; ends when the outbox is closed."""
+
+    outbox: trio.MemoryReceiveChannel[OwnBatch]
+    network: Caller
+    identity: Identity
+    manifest: Manifest
+    policy_name: str
+    progress: Progress
+    metrics: Metrics
+    on_message: Callable[[bytes], None] = lambda message: None
+
+    async def run(self) -> None:
+        """Share every batch that comes."""
+        async for own in self.outbox:
+            batches, num_too_large = split(own.rollouts, self.manifest.limits)
+            if num_too_large:
+                self.metrics.buffer_discarded.labels("too_large").inc(num_too_large)
+                log.warning("%d own rollouts are too large to share", num_too_large)
+            for batch in batches:
+                await self._publish(batch, own)
+
+    async def _publish(self, batch: RolloutBatch, own: OwnBatch) -> None:
+        message = self.identity.seal(
+            batch, created_ms=own.created_ms, policy=self.policy_name, policy_version=own.policy_version
+        )
+        self.on_message(message)
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                answer = await self.network.call("publish", data=message, deadline_s=30.0)
+            except LocalError as error:
+                log.warning("sharing failed: %s", error)
+                await trio.sleep(RETRY_S)
+                continue
+            self.metrics.published.labels("ok" if answer["subscribers"] else "no_peers").inc()
+            self.metrics.rollouts_shared.inc(len(batch.rollouts))
+            self.progress.num_shared += len(batch.rollouts)
+            return
+        self.metrics.published.labels("failed").inc()

@@ -1,0 +1,144 @@
+"""The documents that a person or program sees of the loops: status, peers, identity. Schema version 1."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from swarmd import __version__
+from swarmd.loops.progress import Progress, mean
+
+SCHEMA = 1
+# Rounds over which the status averages rewards: long enough to be calm at 32 completions a round.
+RECENT_ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class About:
+    """What does not change while the node runs."""
+
+    pid: int
+    started_ms: int
+    peer_id: str
+    public_key: str
+    addresses: tuple[str, ...]
+    swarm: str
+    topic: str
+    model: str
+    num_parameters: int
+    device: str
+    placement: str
+    sandbox: str
+    num_local: int
+    num_external: int
+    data_dir: str
+    metrics_url: str
+    solo: bool
+
+
+def status_document(
+    about: About, progress: Progress, workers: Mapping[str, Mapping[str, Any]], now_ms: int
+) -> dict[str, Any]:
+    """`/v1/status`: one screen of what the node is and does."""
+    recent = list(progress.rounds)[-RECENT_ROUNDS:]
+    external = [r["reward_external"] for r in recent if r["reward_external"] is not None]
+    peers = progress.network.get("peers", [])
+    return {
+        "schema": SCHEMA,
+        "swarmd": __version__,
+        "pid": about.pid,
+        "uptime_s": (now_ms - about.started_ms) / 1000,
+        "peer_id": about.peer_id,
+        "swarm": {"name": about.swarm, "topic": about.topic, "solo": about.solo},
+        "model": {
+            "name": about.model,
+            "num_parameters": about.num_parameters,
+            "device": about.device,
+            "placement": about.placement,
+            "policy_version": progress.policy_version,
+        },
+        "round": progress.round,
+        "phase": progress.phase,
+        "reward": {
+            "own": mean([r["reward_own"] for r in recent]) if recent else None,
+            "external": mean(external) if external else None,
+            "over_rounds": len(recent),
+            "history": [r["reward_own"] for r in list(progress.rounds)[-200:]],
+        },
+        "evaluation": progress.evaluations[-1] if progress.evaluations else None,
+        "mix": {
+            "num_local": about.num_local,
+            "num_external": about.num_external,
+            "got_external": mean([float(r["num_external"]) for r in recent]) if recent else None,
+        },
+        "rollouts": {
+            "shared": progress.num_shared,
+            "received": progress.num_received,
+            "used_by_author": progress.used_by_author,
+        },
+        "buffer": progress.buffer,
+        "network": {
+            "num_peers": len({peer["peer_id"] for peer in peers}),
+            "addresses": list(about.addresses),
+            "stats": progress.network.get("stats", {}),
+        },
+        "workers": {name: dict(worker) for name, worker in workers.items()},
+        "sandbox": about.sandbox,
+        "data_dir": about.data_dir,
+        "metrics": about.metrics_url,
+        "health": health(about, progress, workers),
+    }
+
+
+def health(
+    about: About, progress: Progress, workers: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, str]]:
+    """Warnings with a code, what is the matter, and what to do. Empty when all is well."""
+    warnings = []
+    if not about.solo and not progress.network.get("peers"):
+        warnings.append(
+            _warning(
+                "no_peers", "No peer is connected.", "Check --bootstrap; training goes on with own rollouts."
+            )
+        )
+    warnings += [
+        _warning(
+            "worker_restarting",
+            f"The {name} process is being replaced.",
+            f"See {about.data_dir}/logs/{name}.log.",
+        )
+        for name, worker in workers.items()
+        if not worker["up"]
+    ]
+    return warnings
+
+
+def _warning(code: str, text: str, fix: str) -> dict[str, str]:
+    return {"code": code, "text": text, "fix": fix}
+
+
+def peers_document(progress: Progress) -> dict[str, Any]:
+    """`/v1/peers`: who is connected and what came of their messages."""
+    by_author = progress.buffer.get("by_author", {})
+    peers = [
+        {
+            **peer,
+            "rollouts_held": by_author.get(peer["peer_id"], 0),
+            "rollouts_used": progress.used_by_author.get(peer["peer_id"], 0),
+        }
+        for peer in progress.network.get("peers", [])
+    ]
+    return {"schema": SCHEMA, "peers": peers}
+
+
+def id_document(about: About) -> dict[str, Any]:
+    """`/v1/id`: the node's own identity and where it can be reached."""
+    return {
+        "schema": SCHEMA,
+        "peer_id": about.peer_id,
+        "public_key": about.public_key,
+        "addresses": [
+            address if "/p2p/" in address else f"{address}/p2p/{about.peer_id}" for address in about.addresses
+        ],
+        "swarm": about.swarm,
+        "agent": f"swarmd/{__version__}",
+    }

@@ -1,0 +1,205 @@
+"""Update: I own rollouts, J of the swarm's, one step of the policy. A round is one pass of this loop.
+
+The round's number, and everything else a restarted node needs to go on, is written into the checkpoint by the child that holds the
+weights: there is one moment at which a round counts, the renaming of that checkpoint's directory.
+"""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+
+from swarmd.errors import ChildDied, LocalError
+from swarmd.experience.buffer import Sample
+from swarmd.experience.rollouts import ScoredRollout
+from swarmd.loops.evaluate import Evaluate
+from swarmd.loops.ports import Caller, NowMs, RunBlocking
+from swarmd.loops.progress import Progress, mean
+from swarmd.loops.streams import Streams
+from swarmd.metrics import Metrics
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.signing import peer_id_of
+
+log = logging.getLogger(__name__)
+# One training set that ends the child this often is given up; the node goes on with the next.
+ATTEMPTS_MAX = 3
+RETRY_S = 1.0
+
+
+@dataclass
+class Update:
+    """The update loop. `draw` samples J external rollouts; `hand_over` brings new weights to another generation child."""
+
+    learner: Caller
+    draw: Callable[[int, Any], Sample]
+    run_blocking: RunBlocking
+    streams: Streams
+    manifest: Manifest
+    progress: Progress
+    metrics: Metrics
+    now_ms: NowMs
+    num_external: int
+    checkpoint_every_rounds: int
+    evaluate: Evaluate | None
+    evaluate_every_rounds: int
+    rounds_max: int | None
+    on_round: Callable[[dict[str, Any]], None]
+    on_evaluation: Callable[[dict[str, Any]], None]
+    hand_over: Any = None
+
+    async def run(self) -> None:
+        """Rounds until the node is asked to stop, or `rounds_max` are done."""
+        if self.evaluate is not None and self.progress.round == 0:
+            await self._evaluate()
+        while self.rounds_max is None or self.progress.round < self.rounds_max:
+            self._phase("wait")
+            own = await self.progress.take_own()
+            if own is None:
+                break
+            try:
+                await self.once(own)
+            except LocalError as error:
+                log.error("round %d failed and was skipped: %s", self.progress.round + 1, error)
+                self.metrics.skipped.labels("oom").inc()
+                await trio.sleep(RETRY_S)
+            finally:
+                self.progress.finish_update()
+            if self._evaluation_is_due():
+                await self._evaluate()
+        else:
+            self.progress.evaluate_at_stop = True
+        if self.evaluate is not None and self.progress.evaluate_at_stop and not self._evaluated_now():
+            await self._evaluate()
+        self._phase("idle")
+
+    async def once(self, own: list[ScoredRollout]) -> None:
+        """One round: sample, update, checkpoint, report."""
+        number = self.progress.round + 1
+        self._phase("update")
+        sample = await self.run_blocking(self.draw, self.num_external, self.streams.rng("sample", number))
+        training_set = own + list(sample.rollouts)
+        used = Counter(peer_id_of(rollout.author) for rollout in sample.rollouts)
+        for peer_id, num in used.items():
+            self.progress.used_by_author[peer_id] = self.progress.used_by_author.get(peer_id, 0) + num
+        staleness = max(self.progress.policy_version - rollout.policy_version for rollout in own)
+        stats = await self._step(number, training_set)
+        self.progress.round, self.progress.policy_version = number, stats["policy_version"]
+        if self.hand_over is not None:
+            await self.hand_over()
+        record = {
+            "round": number,
+            "time_ms": self.now_ms(),
+            "reward_own": mean([mean(r.rewards_G) for r in own]),
+            "reward_external": none_if_nan(mean([mean(r.rewards_G) for r in sample.rollouts])),
+            "num_own": len(own),
+            "num_own_informative": sum(r.informative for r in own),
+            "num_external": len(sample.rollouts),
+            "shortfall": sample.shortfall,
+            "num_pool": sample.num_pool,
+            "num_pool_informative": sample.num_informative_pool,
+            "authors": len(used),
+            "num_shared": self.progress.num_shared,
+            "num_received": self.progress.num_received,
+            "staleness": staleness,
+            **{key: value for key, value in stats.items() if key != "state"},
+        }
+        self._count(record, own, sample)
+        self.progress.rounds.append(record)
+        self.on_round(record)
+
+    async def _step(self, number: int, training_set: list[ScoredRollout]) -> dict[str, Any]:
+        """The update itself, repeated if the child dies under it, unless its checkpoint shows that it was done."""
+        state = {
+            "round": number,
+            "manifest": self.manifest.digest.hex(),
+            "used_by_author": self.progress.used_by_author,
+            "num_shared": self.progress.num_shared,
+            "num_received": self.progress.num_received,
+        }
+        wire = [rollout.to_wire() for rollout in training_set]
+        checkpoint = number % self.checkpoint_every_rounds == 0 or number == self.rounds_max
+        for attempt in range(ATTEMPTS_MAX):
+            try:
+                return dict(
+                    await self.learner.call(
+                        "update", rollouts=wire, round=number, state=state, checkpoint=checkpoint
+                    )
+                )
+            except ChildDied as error:
+                log.warning("update child lost in round %d (attempt %d): %s", number, attempt + 1, error)
+                info = await self.learner.wait_ready()
+                self.progress.policy_version = info["policy_version"]
+                if info["state"].get("round") == number:
+                    return {"policy_version": info["policy_version"], "skipped": None, "seconds": 0.0}
+        raise LocalError(f"the update child died {ATTEMPTS_MAX} times on the same training set")
+
+    def _evaluation_is_due(self) -> bool:
+        every = self.evaluate_every_rounds
+        return self.evaluate is not None and every > 0 and self.progress.round % every == 0
+
+    def _evaluated_now(self) -> bool:
+        return (
+            bool(self.progress.evaluations) and self.progress.evaluations[-1]["round"] == self.progress.round
+        )
+
+    async def _evaluate(self) -> None:
+        assert self.evaluate is not None
+        self._phase("evaluate")
+        try:
+            result = await self.evaluate.once(round=self.progress.round)
+        except LocalError as error:
+            log.warning("evaluation failed: %s", error)
+            return
+        self.metrics.eval_score.set(result["mean"])
+        self.metrics.eval_error.set(result["standard_error"])
+        self.progress.evaluations.append(result)
+        self.on_evaluation(result)
+
+    def _phase(self, phase: str) -> None:
+        self.progress.phase = phase
+        self.metrics.set_phase(phase)
+
+    def _count(self, record: dict[str, Any], own: list[ScoredRollout], sample: Sample) -> None:
+        metrics, seconds = self.metrics, self.now_ms() / 1000
+        metrics.rounds.inc()
+        metrics.last_step.set(seconds)
+        metrics.step_seconds.observe(record.get("seconds") or 0.0)
+        metrics.sample_shortfall.inc(sample.shortfall)
+        metrics.generate_staleness.set(record["staleness"])
+        metrics.external_ratio.set(len(sample.rollouts) / (len(own) + len(sample.rollouts)))
+        metrics.external_target.set(self.num_external / (len(own) + self.num_external))
+        for origin, rollouts in (("local", own), ("external", list(sample.rollouts))):
+            by_task: dict[str, list[float]] = {}
+            for rollout in rollouts:
+                name = self.manifest.datasets[rollout.dataset].name
+                metrics.samples.labels(origin, name).inc()
+                by_task.setdefault(name, []).append(mean(rollout.rewards_G))
+            for name, means in by_task.items():
+                metrics.reward_mean.labels(name, origin).set(mean(means))
+            if rollouts:
+                metrics.informative_ratio.labels(origin).set(
+                    sum(r.informative for r in rollouts) / len(rollouts)
+                )
+            metrics.tokens.labels(origin).inc(record.get(f"num_tokens_{origin}") or 0)
+        if record.get("skipped"):
+            metrics.skipped.labels(record["skipped"]).inc()
+        else:
+            metrics.steps.inc()
+        for gauge, key in ((metrics.loss, "loss"), (metrics.grad_norm, "grad_norm")):
+            if record.get(key) is not None:
+                gauge.set(record[key])
+        for side in ("low", "high"):
+            if record.get(f"clip_ratio_{side}") is not None:
+                metrics.clip_ratio.labels(side).set(record[f"clip_ratio_{side}"])
+        if record.get("checkpoint"):
+            metrics.checkpoint_last.set(seconds)
+            metrics.checkpoint_saves.labels("ok").inc()
+
+
+def none_if_nan(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(value) else value
