@@ -4,6 +4,7 @@ Promises: no dial delays another or the start; a bootstrap is never given up; ev
 py-libp2p blocks the start on a mute bootstrap, forgets a bootstrap after three failures, and blocks a failed peer for a minute.
 """
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -171,7 +172,7 @@ class Discovery:
             if not c.dialling and not self._is_connected(c.address)
         ]
         # The floor keeps a candidate that is due but not wanted now from spinning; changes wake the loop anyway.
-        wait_s = min(waiting, default=trio.inf) - trio.current_time()
+        wait_s = min(waiting, default=math.inf) - trio.current_time()
         return float(min(max(wait_s, 0.25), BACK_OFF_S_MAX))
 
     async def _try(self, candidate: _Candidate) -> None:

@@ -40,7 +40,8 @@ class NetworkService:
     """See the module. Operations answer plain msgpack values.
 
     Events: `batch` {data, forwarder, received_ms} for every accepted message of others; `peer` {peer_id, change}, change being
-    `connected` or `disconnected`; `bootstrap` {address, state} when the state of a bootstrap changes, a closed set (`Dialled`).
+    `connected` or `disconnected`; `bootstrap` {address, state} when the state of a bootstrap changes, a closed set (`Dialled`);
+    `host_died` {kinds}, the exception classes, before all libp2p objects are made anew.
 
     Args:
         emit: non-blocking.
@@ -85,6 +86,7 @@ class NetworkService:
         self._lag_s = self._lag_s_max = 0.0
         self._connected_at: dict[str, float] = {}
         self._started = False
+        self._last_death = ""
         self._stack: Stack | None = None
         self._discovery: Discovery | None = None
 
@@ -106,7 +108,9 @@ class NetworkService:
             except Exception as error:  # noqa: BLE001 - the gossip edge: a stranger's bytes can end py-libp2p with anything
                 if not self._started and (taken := _port_taken(error)) is not None:
                     raise taken from None
+                self._last_death = _kinds(error)
             self._counters["host_deaths"] += 1
+            self._emit("host_died", {"kinds": self._last_death})
             if trio.current_time() - began_at > LIFE_S_GOOD:
                 delay_s = REBUILD_S_MIN
             await trio.sleep(delay_s)
@@ -207,6 +211,7 @@ class NetworkService:
             "verdicts": verdicts,
             "peers": len(stack.host.get_network().connections) if stack else 0,
             **reach,
+            "last_death": self._last_death,
             "heartbeat_lag_s": self._lag_s_max,
             "bootstrap": self._discovery.bootstrap_states() if self._discovery else {},
             "book_size": len(self._book.addresses()),
@@ -294,7 +299,7 @@ class NetworkService:
         account = self._accounts.get(peer_id)
         return {
             "peer_id": peer_id,
-            "direction": connections[0].direction.value if connections else "unknown",
+            "direction": connections[0].direction.name.lower() if connections else "unknown",
             "address": host_of_connection(network, peer) or "",
             "agent": self._discovery.agent_of(peer_id) if self._discovery else "",
             "rtt_s": float(store.latency_EWMA(peer)),
@@ -363,6 +368,13 @@ def _reach(stack: Stack, topic: str) -> dict[str, int]:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _kinds(error: BaseException) -> str:
+    """Kinds of the exceptions in nested groups; their texts may be a stranger's."""
+    if isinstance(error, BaseExceptionGroup):
+        return ", ".join(_kinds(inner) for inner in error.exceptions[:4])
+    return type(error).__name__
 
 
 def _port_taken(error: BaseException) -> PortTaken | None:
