@@ -5,17 +5,16 @@ child processes side by side, then the loops. The network outlives the loops: a 
 until its own rollouts are out. Everything is crash-only: an orderly stop saves time, never data.
 """
 
-import contextlib
 import json
 import logging
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from swarmd.config import Config
 from swarmd.control.http import Request, Response, as_json
 from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.datadir import DataDir, Lock, load_identity_seed
-from swarmd.errors import ConfigError, LocalError, StateError
+from swarmd.errors import StateError
 from swarmd.experience.buffer import SwarmBuffer
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.generate import Generate, OwnBatch
@@ -262,13 +261,14 @@ async def _live(node: Node, explicit: set[str]) -> None:
             except trio.WouldBlock:
                 node.metrics.buffer_discarded.labels("queue_full").inc()
 
-    specs = _child_specs(node)
-    for name, spec in specs.items():
-        count = node.metrics.worker_restarts.labels
+    def on_restart(name: str, reason: str) -> None:
+        node.metrics.worker_restarts.labels(name, reason).inc()
+
+    for name, spec in _child_specs(node).items():
         node.children[name] = Child(
             spec,
             on_event=on_event if name == "network" else None,
-            on_restart=lambda reason, name=name: count(name, reason).inc(),  # type: ignore[misc]
+            on_restart=partial(on_restart, name),
         )
     async with trio.open_nursery() as processes:
         processes.start_soon(_signals, node)

@@ -1,0 +1,152 @@
+"""`swarmd status`, `peers`, `id`, `stop`, `healthcheck`: what a running node says of itself."""
+
+import json
+import math
+import sys
+from typing import Any
+
+import click
+
+from swarmd.cli.options import data_dir_option, json_option
+from swarmd.control.client import ask
+from swarmd.datadir import locate
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@click.command()
+@data_dir_option
+@json_option
+def status(data_dir: str | None, as_json: bool) -> None:
+    """One screen: model, round, reward, buffer, peers, health."""
+    document = ask(locate(data_dir).socket, "/v1/status")
+    click.echo(json.dumps(document, indent=2) if as_json else status_screen(document))
+
+
+@click.command()
+@data_dir_option
+@json_option
+def peers(data_dir: str | None, as_json: bool) -> None:
+    """Who is connected, and what came of their messages."""
+    document = ask(locate(data_dir).socket, "/v1/peers")
+    click.echo(json.dumps(document, indent=2) if as_json else peers_table(document["peers"]))
+
+
+@click.command("id")
+@data_dir_option
+@json_option
+def show_id(data_dir: str | None, as_json: bool) -> None:
+    """The node's peer id and the addresses to give to others."""
+    document = ask(locate(data_dir).socket, "/v1/id")
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+        return
+    click.echo(
+        f"peer id     {document['peer_id']}\npublic key  {document['public_key']}\nswarm       {document['swarm']}"
+    )
+    for address in document["addresses"]:
+        click.echo(f"address     {printable(address)}")
+
+
+@click.command()
+@click.option("--evaluate", is_flag=True, help="Measure the policy on the held-out questions first.")
+@data_dir_option
+def stop(evaluate: bool, data_dir: str | None) -> None:
+    """Stop the node after the round under way."""
+    ask(locate(data_dir).socket, f"/v1/stop?evaluate={int(evaluate)}", method="POST")
+    click.echo("stopping after this round")
+
+
+@click.command()
+@data_dir_option
+def healthcheck(data_dir: str | None) -> None:
+    """For scripts and containers: exit 0 healthy, 1 not, 3 not running."""
+    document = ask(locate(data_dir).socket, "/v1/status")
+    down = [name for name, worker in document["workers"].items() if not worker["up"]]
+    click.echo(f"not healthy: {', '.join(down)} down" if down else "healthy")
+    sys.exit(1 if down else 0)
+
+
+def status_screen(document: dict[str, Any]) -> str:
+    """The status document for people."""
+    model, reward, buffer = document["model"], document["reward"], document["buffer"]
+    mix, rollouts, network = document["mix"], document["rollouts"], document["network"]
+    evaluation = document["evaluation"]
+    restarts = sum(worker["restarts"] for worker in document["workers"].values())
+    lines = [
+        f"swarmd {document['swarmd']} · running {duration(document['uptime_s'])} · pid {document['pid']}"
+        f" · round {document['round']} · {document['phase']}",
+        f"Model    {model['name']} · {model['num_parameters'] / 1e6:.2f} M parameters · {model['device']},"
+        f" {model['placement']} · policy version {model['policy_version']}",
+        f"Reward   own {number(reward['own'])} {sparkline(reward['history'])}   external {number(reward['external'])}"
+        f"   (mean of {reward['over_rounds']} rounds)",
+    ]
+    if evaluation:
+        lines.append(
+            f"Held-out {number(evaluation['mean'])} ± {number(evaluation['standard_error'])} at round {evaluation['round']}"
+        )
+    lines += [
+        f"Mix      {mix['num_local']} own + {mix['num_external']} external wanted · {number(mix['got_external'], 1)} external got",
+        f"Rollouts {rollouts['shared']} shared · {rollouts['received']} received"
+        f" · {sum(rollouts['used_by_author'].values())} used of {len(rollouts['used_by_author'])} peers",
+        f"Buffer   {buffer.get('num_rollouts', 0)} rollouts, {buffer.get('num_informative', 0)} informative,"
+        f" of {len(buffer.get('by_author', {}))} authors · {buffer.get('size_bytes', 0) / 2**20:.1f} MiB",
+        f"Swarm    {document['swarm']['name']} · "
+        + ("solo" if document["swarm"]["solo"] else f"{network['num_peers']} peers")
+        + f" · scorer {document['sandbox']} · {restarts} process restarts",
+    ]
+    for warning in document["health"]:
+        lines.append(f"Health   ! {warning['code']}  {warning['text']} {warning['fix']}")
+    if not document["health"]:
+        lines.append("Health   ok")
+    return "\n".join(lines)
+
+
+def peers_table(rows: list[dict[str, Any]]) -> str:
+    """The peers document for people; every string of a peer is made harmless."""
+    if not rows:
+        return "no peers"
+    head = ("peer id", "dir", "rtt ms", "accepted", "ignored", "rejected", "held", "used", "agent", "address")
+    table = [head] + [
+        (
+            printable(row["peer_id"]),
+            str(row["direction"])[:3],
+            "-" if row["rtt_s"] is None else f"{row['rtt_s'] * 1000:.0f}",
+            *(str(row[key]) for key in ("accepted", "ignored", "rejected", "rollouts_held", "rollouts_used")),
+            printable(row["agent"] or "-"),
+            printable(row["address"] or "-"),
+        )
+        for row in rows
+    ]
+    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    )
+
+
+def printable(text: str, length_max: int = 100) -> str:
+    """A stranger's string for a terminal: no control characters, no escapes, bounded."""
+    return "".join(c if c.isprintable() else "?" for c in text[:length_max])
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number, or a dash where there is none yet."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds, the two largest of them."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} m" if hours else f"{minutes} m {rest} s" if minutes else f"{rest} s"
+
+
+def sparkline(values: list[float], width: int = 12) -> str:
+    """The course of a series in one short word."""
+    if not values:
+        return ""
+    size = math.ceil(len(values) / width)
+    means = [sum(part) / len(part) for part in (values[i : i + size] for i in range(0, len(values), size))]
+    top = max(means) or 1.0
+    return "".join(BARS[min(len(BARS) - 1, int(m / top * len(BARS)))] for m in means)

@@ -1,0 +1,86 @@
+"""`swarmd`: the entry point, its errors and exit codes."""
+
+import os
+import sys
+import tempfile
+import traceback
+
+import click
+
+from swarmd import __version__
+from swarmd.cli.look import healthcheck, peers, show_id, status, stop
+from swarmd.cli.maintain import config, export
+from swarmd.cli.run import start
+from swarmd.errors import SwarmdError
+
+EPILOG = """\b
+Examples:
+  swarmd start --model tiny                    try it on any laptop, offline
+  swarmd start --model Qwen2.5-0.5B --bootstrap /ip4/203.0.113.7/tcp/4810/p2p/12D3KooW...
+  swarmd status                                what the node does and how well
+"""
+
+
+@click.group(
+    epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(__version__, prog_name="swarmd")
+def swarmd() -> None:
+    """Post-train your own language model by reinforcement learning, together with a swarm of peers.
+
+    A node generates answers, shares them as signed text, learns from its own and from those of others. Nobody coordinates.
+    """
+
+
+for command in (start, status, peers, show_id, stop, healthcheck, export, config):
+    swarmd.add_command(command)
+
+
+def main() -> None:
+    """Run a command; expected failures print three lines and exit with their code, others leave a traceback in a file."""
+    try:
+        swarmd.main(standalone_mode=False)
+    except SwarmdError as error:
+        _fail(error)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped at once; a start resumes from the last checkpoint", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), 1
+        )  # the reader of our output went away; the flush at exit must not fail
+    except Exception as error:  # noqa: BLE001 - the outermost edge: whatever happens, the operator gets a readable end
+        expected = _only(error)
+        if isinstance(expected, SwarmdError):
+            _fail(expected)
+        if isinstance(expected, KeyboardInterrupt):
+            sys.exit(130)
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="swarmd-traceback-", suffix=".txt", delete=False
+        ) as file:
+            file.write(traceback.format_exc())
+        click.echo(
+            f"swarmd: unexpected {type(error).__name__}: {error}\n  please report it with {file.name}",
+            err=True,
+        )
+        sys.exit(1)
+
+
+def _fail(error: SwarmdError) -> None:
+    click.echo(f"swarmd: {error}\n  (exit {error.exit_code}, docs/reference/exit-codes.md)", err=True)
+    sys.exit(error.exit_code)
+
+
+def _only(error: BaseException) -> BaseException:
+    """The expected failure among those that ended the nurseries, if there is one."""
+    while isinstance(error, BaseExceptionGroup):
+        expected = error.subgroup((SwarmdError, KeyboardInterrupt))
+        error = (expected or error).exceptions[0]
+    return error
+
+
+if __name__ == "__main__":
+    main()
