@@ -1,0 +1,109 @@
+"""py-libp2p 0.8.1 made fit for a public network, without a fork: one defect, one file, one test that shows stock failing.
+
+| trap | defect of the stock package | file |
+|---|---|---|
+| T1 | two writers on one stream corrupt it; writers give up after 5 s | yamux_stream_lock |
+| T2 | stream handlers, malformed RPCs, garbage keys, failing validators end the host | handler_isolation, rpc_reader, in_flight |
+| T3 | no inbound connection after 250 in a life; no bound per address | inbound_limit |
+| T4 | accepts /plaintext, and with it any identity | security |
+| T5, T6 | a heartbeat of 30 s; fast forwarders dropped silently | heartbeat |
+| T7 | a thousand whole messages kept to detect equivocation | equivocation |
+| T8 | yamux windows not enforced, any number of streams, one WINDOW_UPDATE per read | yamux_window |
+| T9 | no repair by IHAVE for peers in back-off; IHAVE and IWANT of any length | gossip_repair |
+| T10 | two different message ids in one node; a cache not bounded in bytes | message_cache |
+| T11 | copies that arrive during validation are delivered again | in_flight |
+| T12 | a subscriber may lag by 32 messages | subscription_channel |
+| T13 | 32 RPCs per peer, then silence; an IDONTWANT for everything | outbound_queue, forwarding |
+| T14 | message numbers repeat after a restart | seqno |
+| T15 | control messages of one peer leak to the next | control_leak |
+| T16 | the pruner does not back off; unknown topics and endless back-offs are stored; strangers' addresses are dialled | back_off |
+| T17, T18 | each newcomer is sent the whole cache; messages stored for peers not in the topic | replay, forwarding |
+| T19 | a thread per pubsub, an unbounded seen cache | seen_cache |
+| T22 | publish never reports | pubsub |
+| T23 | peers can flood the log | quiet_logs |
+| | validators know no IGNORE, and a slow one charges the peer | verdicts |
+| | an oversized RPC starts a reconnect loop; varints are read byte by byte | rpc_reader, rpc_frames |
+| | address records signed, sent and verified with every RPC | sender_record, control_leak |
+| | a peer registered twice, hello races with subscribe | peer_streams |
+| | score term P7 never works | peer_ip |
+| | taken ports are shared silently; dead listeners steal connections | listeners |
+
+Use: `install_once()`; `new_host(sec_opt=security_options(key_pair), muxer_opt=muxer_options(), ...)`; `harden_host(host, ...)`
+before `host.run()`; `HardenedGossipSub` and `HardenedPubsub`; `assert_listening` once it runs; `close_listeners` in a `finally`.
+The fixes override private names: the version is pinned, and the tests of this package are to be run on each upgrade.
+"""
+
+import importlib.metadata
+from typing import Any
+
+from swarmd.errors import LocalError
+from swarmd.swarm.hardening.counters import Counters
+from swarmd.swarm.hardening.gossipsub import HardenedGossipSub
+from swarmd.swarm.hardening.handler_isolation import isolate_handlers
+from swarmd.swarm.hardening.inbound_limit import InboundPlaces, limit_inbound
+from swarmd.swarm.hardening.listeners import assert_listening, close_listeners, install_exclusive_listeners
+from swarmd.swarm.hardening.muxer import install_muxer, muxer_options
+from swarmd.swarm.hardening.pubsub import HardenedPubsub
+from swarmd.swarm.hardening.quiet_logs import silence_libp2p
+from swarmd.swarm.hardening.security import security_options
+from swarmd.swarm.hardening.verdicts import Verdict
+
+__all__ = [
+    "HardenedGossipSub",
+    "HardenedPubsub",
+    "HostCounters",
+    "Verdict",
+    "assert_listening",
+    "close_listeners",
+    "harden_host",
+    "install_once",
+    "muxer_options",
+    "security_options",
+]
+
+SUPPORTED = "0.8.1"
+HostCounters = Counters
+HOST_COUNTERS = (
+    "inbound_accepted",
+    "inbound_refused_full",
+    "inbound_refused_ip",
+    "inbound_failed",
+    "handler_error",
+    "reset_error",
+    "yamux_overrun",
+)
+
+
+def install_once() -> None:
+    """The two patches that no host can carry by itself: exclusive listen ports, and silence in the log. May be called again.
+
+    Raises:
+        LocalError: another version of py-libp2p is installed, whose private names may mean something else.
+    """
+    installed = importlib.metadata.version("libp2p")
+    if installed != SUPPORTED:
+        raise LocalError(
+            f"py-libp2p {installed} is installed, swarmd needs {SUPPORTED}.",
+            "The network stack is hardened against the defects of exactly that version.",
+            f"pip install libp2p=={SUPPORTED}",
+        )
+    install_exclusive_listeners()
+    silence_libp2p()
+
+
+def harden_host(
+    host: Any, *, inbound_max: int, inbound_per_ip_max: int, pending_max: int, pending_per_ip_max: int
+) -> HostCounters:
+    """Harden one host, before `host.run()`; returns its counters, which keep counting.
+
+    Args:
+        inbound_max: live inbound connections in all; inbound_per_ip_max: of one address.
+        pending_max: handshakes under way in all; pending_per_ip_max: of one address.
+    """
+    counters = HostCounters(HOST_COUNTERS)
+    isolate_handlers(host, counters)
+    limit_inbound(
+        host, InboundPlaces(inbound_max, inbound_per_ip_max, pending_max, pending_per_ip_max), counters
+    )
+    install_muxer(host, counters)
+    return counters

@@ -1,0 +1,89 @@
+"""T16: a stock pruner notes no back-off for itself, grafts the peer again on its next beat and is punished for it; refused GRAFTs
+prolong the back-off; PRUNEs for made-up topics are stored for ever (300,000 of them: 91 MB), with back-offs of up to 2^63 s; and
+addresses in a PRUNE are dialled even by a node that does not do peer exchange.
+"""
+
+import time
+from typing import Any
+
+from libp2p.pubsub.gossipsub import GossipSub
+
+from swarmd.swarm.hardening.heartbeat import SteadyHeartbeat
+
+BACK_OFF_S_MAX = 3600
+# Both ends count whole seconds; the pruner waits a little longer so that it never comes early.
+SLACK_S = 2
+EARLY_GRAFT_PENALTY = 0.1
+
+
+class MutualBackOff(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
+    """GossipSub in which a PRUNE holds both ends apart for the same, bounded, time. Obeys peer exchange only with `do_px=True`."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        # 20 s instead of 60: a small swarm has few other peers to fill its mesh with meanwhile.
+        settings.setdefault("prune_back_off", 20)
+        super().__init__(*args, **settings)
+
+    def mesh_heartbeat(self) -> tuple[dict[Any, list[str]], dict[Any, list[str]]]:
+        """Stock's mesh upkeep, after peers with a negative score went, and with a back-off for everyone pruned."""
+        expelled = [
+            (peer, topic)
+            for topic, peers in self.mesh.items()
+            for peer in peers
+            if self.scorer.score(peer, [topic]) < 0
+        ]
+        for peer, topic in expelled:
+            self.mesh[topic].discard(peer)
+            self._add_back_off(
+                peer, topic, False
+            )  # before stock fills the gap, or it would pick the same peer
+        grafts, prunes = super().mesh_heartbeat()
+        for peer, topic in expelled:
+            prunes[peer].append(topic)
+        for peer, topics in prunes.items():
+            for topic in topics:
+                self._add_back_off(peer, topic, False, self.prune_back_off + SLACK_S)
+        return grafts, prunes
+
+    async def handle_graft(self, graft_msg: Any, sender_peer_id: Any) -> None:
+        """Let a peer into our mesh, or answer PRUNE; an unknown topic is not worth an answer."""
+        topic = graft_msg.topicID
+        mesh = self.mesh.get(topic)
+        if mesh is None or sender_peer_id in mesh:
+            return
+        early = self._check_back_off(sender_peer_id, topic)
+        if early:
+            self.scorer.penalize_behavior(sender_peer_id, EARLY_GRAFT_PENALTY)
+        full = len(mesh) >= 2 * self.degree_high  # more than the next beat's pruning should have to mend
+        if (
+            early
+            or full
+            or sender_peer_id in self.direct_peers
+            or self.scorer.score(sender_peer_id, [topic]) < 0
+        ):
+            await self.emit_prune(topic, sender_peer_id, self.do_px, False)
+            return
+        mesh.add(sender_peer_id)
+        self._notify_mesh_peer_added(sender_peer_id, topic)
+        self.scorer.on_join_mesh(sender_peer_id, topic)
+
+    async def handle_prune(self, prune_msg: Any, sender_peer_id: Any) -> None:
+        """Leave a peer alone in a topic for the time it asks for, at most an hour."""
+        topic = prune_msg.topicID
+        if topic not in self.mesh:
+            return
+        wait_s = min(int(prune_msg.backoff) or self.prune_back_off, BACK_OFF_S_MAX)
+        self._add_back_off(sender_peer_id, topic, False, wait_s)
+        self.mesh[topic].discard(sender_peer_id)
+        self.scorer.on_leave_mesh(sender_peer_id, topic)
+        if self.do_px and prune_msg.peers and self.scorer.allow_px_from(sender_peer_id, [topic]):
+            await self._do_px(list(prune_msg.peers))
+
+    def forget_expired(self) -> None:
+        """Stock forgets a back-off only when it is asked about that peer again."""
+        super().forget_expired()
+        now_s = time.time()
+        for topic, until_s in list(self.back_off.items()):
+            self.back_off[topic] = {peer: end_s for peer, end_s in until_s.items() if end_s > now_s}
+            if not self.back_off[topic]:
+                del self.back_off[topic]

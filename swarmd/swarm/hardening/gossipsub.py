@@ -1,0 +1,38 @@
+"""The hardened GossipSub: the fixes of the files beside this one in one class."""
+
+from typing import Any
+
+from swarmd.swarm.hardening.back_off import MutualBackOff
+from swarmd.swarm.hardening.control_leak import OwnControlMessages
+from swarmd.swarm.hardening.counters import Counters, contained
+from swarmd.swarm.hardening.equivocation import EquivocationByDigest
+from swarmd.swarm.hardening.forwarding import LeanForwarding
+from swarmd.swarm.hardening.message_cache import BoundedHistory
+from swarmd.swarm.hardening.peer_ip import AddressKnown
+from swarmd.swarm.hardening.replay import OfferInsteadOfReplay
+
+ROUTER_COUNTERS = ("heartbeat_error", "graft_error", "queue_full", "equivocation", "address_unknown")
+
+
+class HardenedGossipSub(
+    MutualBackOff,
+    OfferInsteadOfReplay,
+    OwnControlMessages,
+    LeanForwarding,
+    EquivocationByDigest,
+    BoundedHistory,
+    AddressKnown,
+):
+    """GossipSub for a public network; takes the arguments of py-libp2p's `GossipSub`, with safe defaults. Needs `HardenedPubsub`.
+
+    Offer `/meshsub/1.2.0` and `1.1.0` only: the higher ids exist in py-libp2p alone.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self.counters = Counters(ROUTER_COUNTERS)
+        super().__init__(*args, **settings)
+
+    async def on_peer_subscribed(self, peer_id: Any, topic: str) -> None:
+        """Runs as a task of pubsub, where an error would end it."""
+        with contained(self.counters, "graft_error"):
+            await super().on_peer_subscribed(peer_id, topic)

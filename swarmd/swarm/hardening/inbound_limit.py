@@ -1,0 +1,88 @@
+"""T3: py-libp2p holds a token of its inbound limit until the *host* ends: after 250 connections in its life a node accepts no more.
+
+The replacement counts live connections, frees the place when a connection ends, and bounds handshakes and connections by address,
+so that one machine cannot take all places (idle sockets would otherwise block every place for 10 s at a time).
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from types import MethodType
+from typing import Any
+
+import trio
+from libp2p.network.connection.raw_connection import RawConnection
+
+from swarmd.swarm.hardening.counters import Counters, contained
+
+
+@dataclass
+class InboundPlaces:
+    """Who may come in: live connections and handshakes under way, in all and per address. Pure bookkeeping."""
+
+    inbound_max: int
+    inbound_per_ip_max: int
+    pending_max: int
+    pending_per_ip_max: int
+    live: Counter[str] = field(default_factory=Counter)
+    pending: Counter[str] = field(default_factory=Counter)
+
+    def refusal(self, ip: str) -> str | None:
+        """Why a connection from this address must be turned away: the counter's name, or None if it may come in."""
+        if self.live.total() >= self.inbound_max or self.pending.total() >= self.pending_max:
+            return "inbound_refused_full"
+        if self.live[ip] >= self.inbound_per_ip_max or self.pending[ip] >= self.pending_per_ip_max:
+            return "inbound_refused_ip"
+        return None
+
+
+def _release(places: Counter[str], ip: str) -> None:
+    places[ip] -= 1
+    if places[ip] <= 0:  # addresses of the whole internet would pile up otherwise
+        del places[ip]
+
+
+def limit_inbound(host: Any, places: InboundPlaces, counters: Counters) -> None:
+    """Replace the host's inbound handler by one that gives places back.
+
+    Counts `inbound_accepted`, `inbound_refused_full`, `inbound_refused_ip`, `inbound_failed`.
+    """
+
+    async def handle(network: Any, socket: Any, listen_address: Any) -> None:
+        remote = socket.get_remote_address()
+        ip = remote[0] if remote else "unknown"
+        refusal = places.refusal(ip)
+        if refusal is not None:
+            counters.count(refusal)
+            await _close(socket, counters)
+            return
+        places.pending[ip] += 1
+        try:
+            muxed = await _upgrade(network, socket, listen_address, counters)
+        finally:
+            _release(places.pending, ip)
+        if muxed is None:
+            await _close(socket, counters)
+            return
+        counters.count("inbound_accepted")
+        places.live[ip] += 1
+        try:
+            await muxed.event_closed.wait()  # stock waits for the end of the host
+        finally:
+            _release(places.live, ip)
+
+    network = host.get_network()
+    network._handle_inbound_connection = MethodType(handle, network)
+
+
+async def _upgrade(network: Any, socket: Any, listen_address: Any, counters: Counters) -> Any:
+    """Gate, security and muxer as in stock; None when the other side was turned away or failed."""
+    with contained(counters, "inbound_failed"):
+        remote = network._build_remote_multiaddr(socket)
+        if remote is None or await network.connection_gate.is_allowed(remote):
+            return await network.upgrade_inbound_raw_conn(RawConnection(socket, False), listen_address)
+    return None
+
+
+async def _close(socket: Any, counters: Counters) -> None:
+    with contained(counters, "reset_error"), trio.move_on_after(1):
+        await socket.close()

@@ -1,0 +1,66 @@
+"""T13: stock holds 32 RPCs for a peer, IDONTWANTs included, and drops the rest: of 100 messages in a row 16 arrive.
+
+The bound that matters is memory, so this queue counts bytes; control messages have their own, small, allowance.
+"""
+
+from collections import deque
+from typing import Any
+
+import trio
+from libp2p.pubsub.rpc_queue import RpcQueue
+
+# 100 messages of 40 kB; at 1 Mbit/s uplink half a minute of traffic, beyond which a peer is too slow to feed. Half drops bursts.
+DATA_BYTES_MAX = 4 * 2**20
+CONTROL_RPCS_MAX = 512
+
+
+class ByteBoundedQueue(RpcQueue):  # type: ignore[misc]
+    """RPCs waiting for one peer: control first, data bounded in bytes. One consumer."""
+
+    _notify: trio.Event
+
+    def __init__(self, *, rpc_bytes_max: int, data_bytes_max: int = DATA_BYTES_MAX) -> None:
+        super().__init__(max_message_size=rpc_bytes_max)
+        self._data_bytes_max, self.data_bytes = data_bytes_max, 0
+        self._data: deque[tuple[Any, int]] = deque()
+        self._control: deque[Any] = deque()
+
+    def __len__(self) -> int:
+        return len(self._data) + len(self._control)
+
+    @property
+    def has_room(self) -> bool:
+        """Less than half full: publishers may go on."""
+        return self.data_bytes < self._data_bytes_max // 2
+
+    def push(self, rpc: Any, priority: bool = False) -> bool:
+        """Queue an RPC; false when it is full or closed, and the caller drops it."""
+        size_bytes = rpc.ByteSize()
+        if self._closed or (
+            len(self._control) >= CONTROL_RPCS_MAX if priority else self._is_full(size_bytes)
+        ):
+            return False
+        if priority:
+            self._control.append(rpc)
+        else:
+            self._data.append((rpc, size_bytes))
+            self.data_bytes += size_bytes
+        self._notify.set()
+        self._notify = trio.Event()
+        return True
+
+    def _is_full(self, size_bytes: int) -> bool:
+        return self.data_bytes + size_bytes > self._data_bytes_max
+
+    async def pop(self) -> Any | None:
+        """The next RPC; None once the queue is closed and empty."""
+        while True:
+            if self._control:
+                return self._control.popleft()
+            if self._data:
+                rpc, size_bytes = self._data.popleft()
+                self.data_bytes -= size_bytes
+                return rpc
+            if self._closed:
+                return None
+            await self._notify.wait()

@@ -1,0 +1,59 @@
+"""Registering a peer and sending to it: one byte-bounded queue, one writer, one hello.
+
+Stock lets two connections of a peer register twice and orphans one sending task, loses a subscription made while the hello is being
+written, and lets the end of an old stream throw out the new one.
+"""
+
+from typing import Any
+
+from libp2p.pubsub.pubsub import Pubsub
+from libp2p.utils import encode_varint_prefixed
+
+from swarmd.swarm.hardening.counters import Counters, contained
+from swarmd.swarm.hardening.outbound_queue import ByteBoundedQueue
+
+
+class PeerStreamsPubsub(Pubsub):  # type: ignore[misc]
+    """Pubsub with exactly one outbound stream per peer, written by exactly one task."""
+
+    counters: Counters
+
+    async def _handle_new_peer(self, peer_id: Any) -> None:
+        """Open our stream to a peer and register it; raises the swarm's errors, on which the caller tries again."""
+        if peer_id in self.peers or self.is_peer_blacklisted(peer_id):
+            return
+        stream = await self.host.new_stream(peer_id, self.protocols)
+        if peer_id in self.peers:  # a second connection was faster
+            await stream.reset()
+            return
+        self.router.add_peer(peer_id, stream.get_protocol())
+        queue = ByteBoundedQueue(rpc_bytes_max=self.max_inbound_rpc_size)
+        queue.push(self.get_hello_packet(), priority=True)
+        self.peers[peer_id], self.peer_queues[peer_id] = stream, queue
+        self.manager.run_task(self.handle_sending_messages, peer_id, stream, queue)
+        if peer_id in self._peer_added_events:
+            self._peer_added_events.pop(peer_id).set()
+        with contained(self.counters, "replay_error"):
+            await self.router.flush_pending_messages(peer_id)
+            await self._send_recent_messages_to_new_peer(peer_id)
+
+    async def handle_sending_messages(self, peer_id: Any, stream: Any, queue: Any) -> None:
+        """Write what is queued for a peer until the queue is closed or the stream breaks."""
+        block = contained(self.counters, "send_error")
+        with block:
+            while (rpc := await queue.pop()) is not None:
+                await stream.write(encode_varint_prefixed(rpc.SerializeToString()))
+        if block.failed and self.peers.get(peer_id) is stream:
+            self._handle_dead_peer(peer_id)
+
+    async def _teardown_if_connected(self, peer_id: Any) -> None:
+        """Forget a peer that was just blocked; stock raises KeyError, and ends, when the peer leaves meanwhile."""
+        stream = self.peers.pop(peer_id, None)
+        queue = self.peer_queues.pop(peer_id, None)
+        self._forget_all_subscriptions(peer_id)
+        if queue is not None:
+            queue.close()
+            self.router.remove_peer(peer_id)
+        if stream is not None:
+            with contained(self.counters, "reset_error"):
+                await stream.reset()
