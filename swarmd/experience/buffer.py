@@ -1,0 +1,262 @@
+"""The swarm's rollouts, scored here, on disk: bounded, drawn at random, and all still there after a crash.
+
+What came over the wire is stored as it came (`batches.data`), so that its signature can be checked again. Beside it lie what this
+node made of it: small rows to choose from (`rollouts`) and, apart from them, what a chosen one needs (`payloads`).
+
+Eviction, when a bound is passed, takes first what will never be drawn again, and never one author's for another's sake:
+
+1. over-age rollouts, 2. used-up ones, 3. uninformative ones, 4. the oldest informative one of the author who holds most.
+
+An author above its share loses in the same order, but only its own.
+"""
+
+import json
+import math
+import random
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from swarmd.experience import schema
+from swarmd.experience.advantages import is_informative
+from swarmd.experience.counters import QuestionCounter
+from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.experience.sampling import Candidate, Strategy, draw
+from swarmd.experience.store import Store
+from swarmd.protocol.types import Rollout, VerifiedBatch
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """What became of one batch; skipped rollouts (no prompt) are in none of the numbers."""
+
+    num_added: int
+    num_duplicate: int
+    num_evicted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One draw. The pool is what was neither over-age nor used up; `shortfall` is how many fewer than asked for came."""
+
+    rollouts: list[ScoredRollout]
+    num_informative_pool: int
+    num_pool: int
+    shortfall: int
+
+
+@dataclass(frozen=True, slots=True)
+class BufferCounts:
+    """What is held; `num_drawable` counts what `sample` could draw now."""
+
+    num_rollouts: int
+    num_informative: int
+    num_drawable: int
+    size_bytes: int
+    by_author: dict[bytes, int]
+    oldest_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A signed batch as it came."""
+
+    received_ms: int
+    data: bytes
+
+
+class SwarmBuffer:
+    """External rollouts and the node's question counter. Plain blocking code, for any thread; the owner closes it.
+
+    Args:
+        path: the database file; `node.sqlite` beside it holds the question counter.
+        rollouts_max, size_bytes_max: the bounds, by number and by bytes stored.
+        author_share_max: share of either bound that one author may hold.
+        uses_max: how often one rollout may be drawn.
+        age_s_max: rollouts older than this are not drawn. The age runs from creation by the author's clock or from receipt,
+            whichever is earlier: an author can make its rollouts look older, never younger.
+        strategy: how rollouts are drawn.
+        digest: the manifest's digest. Counters mean other questions in another swarm, so another digest empties the buffer.
+
+    Attributes:
+        num_foreign: rollouts of another swarm that were dropped at opening.
+
+    Raises:
+        StateError: newer schema, or not accessible.
+        DiskFull: no space for an empty database.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        rollouts_max: int,
+        size_bytes_max: int,
+        author_share_max: float,
+        uses_max: int,
+        age_s_max: float,
+        strategy: Strategy = "uniform",
+        digest: bytes = b"",
+    ) -> None:
+        if min(rollouts_max, size_bytes_max, uses_max) < 1 or not 0 < author_share_max <= 1:
+            raise ValueError("bounds must be at least 1, and an author's share within (0, 1]")
+        path = Path(path)
+        self._total_max = schema.Bounds(rollouts_max, size_bytes_max)
+        self._author_max = schema.Bounds(
+            max(1, int(rollouts_max * author_share_max)), max(1, int(size_bytes_max * author_share_max))
+        )
+        self._uses_max, self._age_ms_max, self._strategy = uses_max, int(age_s_max * 1000), strategy
+        self._store = Store(
+            path, schema=schema.create(digest), version=schema.VERSION, synchronous="NORMAL", expendable=True
+        )
+        self.num_foreign: int = self._store.transaction(lambda db: schema.adopt(db, digest, uses_max))
+        self._counter = QuestionCounter(path.with_name("node.sqlite"))
+
+    @property
+    def moved_aside(self) -> tuple[Path, ...]:
+        """Damaged database files that were replaced by an empty one, the latest last."""
+        return tuple(self._store.moved_aside)
+
+    def add(
+        self,
+        verified: VerifiedBatch,
+        prompts: Sequence[str | None],
+        rewards_RG: Sequence[Sequence[float]],
+        *,
+        received_ms: int,
+    ) -> AddResult:
+        """Store a batch with this node's prompts and rewards, then evict down to the bounds.
+
+        Args:
+            verified: the batch.
+            prompts: the regenerated prompt of each rollout; None skips the rollout (a held-out question).
+            rewards_RG: this node's rewards, one for each completion.
+            received_ms: Unix time by this node's clock, which is also the time of the eviction.
+
+        Raises:
+            ValueError: lengths that do not match the batch, or a reward that is not finite.
+            DiskFull: nothing of the batch was stored, nothing else was lost.
+        """
+        _check(verified.batch.rollouts, prompts, rewards_RG)
+        header = verified.signed.header
+        made_ms = min(header.created_ms, received_ms)
+
+        def work(db: sqlite3.Connection) -> AddResult:
+            batch_row: int | None = None
+            num_added = num_duplicate = 0
+            for rollout, prompt, rewards_G in zip(verified.batch.rollouts, prompts, rewards_RG, strict=True):
+                if prompt is None:
+                    continue
+                key = (header.author, rollout.dataset, rollout.counter)
+                if schema.is_known(db, key):
+                    num_duplicate += 1
+                    continue
+                if batch_row is None:
+                    batch_row = schema.insert_batch(db, header.author, received_ms, verified.signed.data)
+                payload = _encode(rollout, prompt, rewards_G, header.created_ms, header.policy_version)
+                schema.insert_rollout(db, batch_row, key, made_ms, is_informative(rewards_G), payload)
+                num_added += 1
+            cutoff_ms = received_ms - self._age_ms_max
+            num_evicted = schema.evict(db, header.author, self._author_max, self._total_max, cutoff_ms)
+            return AddResult(num_added, num_duplicate, num_evicted)
+
+        return self._store.transaction(work)
+
+    def sample(self, num: int, rng: random.Random, *, now_ms: int) -> Sample:
+        """Draw at most `num` informative rollouts without replacement and count the use; never waits for more.
+
+        Raises:
+            DiskFull: the use could not be counted, so nothing was drawn.
+        """
+
+        def work(db: sqlite3.Connection) -> Sample:
+            cutoff_ms = now_ms - self._age_ms_max
+            candidates = [Candidate(*row) for row in schema.candidates(db, cutoff_ms)]
+            num_pool = len(candidates) + schema.count_uninformative(db, cutoff_ms)
+            rows = draw(candidates, num, rng, self._strategy)
+            payloads = schema.use(db, rows, self._uses_max)
+            return Sample(
+                [_decode(*payload) for payload in payloads], len(candidates), num_pool, num - len(rows)
+            )
+
+        return self._store.transaction(work)
+
+    def counts(self, now_ms: int) -> BufferCounts:
+        """What is held at this moment."""
+
+        def work(db: sqlite3.Connection) -> BufferCounts:
+            by_author = schema.holdings(db)
+            num_informative, oldest_ms = schema.summary(db)
+            return BufferCounts(
+                num_rollouts=sum(held.num for held in by_author.values()),
+                num_informative=num_informative,
+                num_drawable=sum(1 for _ in schema.candidates(db, now_ms - self._age_ms_max)),
+                size_bytes=sum(held.size_bytes for held in by_author.values()),
+                by_author={author: held.num for author, held in by_author.items()},
+                oldest_ms=oldest_ms,
+            )
+
+        return self._store.transaction(work)
+
+    def batches(self) -> Iterator[StoredBatch]:
+        """Every stored batch as it came, in the order of receipt; what is added meanwhile may be among them."""
+        row = 0
+        while found := self._store.transaction(partial(schema.batch_after, row=row)):
+            row, received_ms, data = found
+            yield StoredBatch(received_ms, data)
+
+    def reserve_counters(self, num: int) -> int:
+        """The first of `num` consecutive question counters, never given out before or again (`QuestionCounter.reserve`)."""
+        return self._counter.reserve(num)
+
+    def close(self) -> None:
+        """Close both files."""
+        self._store.close()
+        self._counter.close()
+
+
+def _check(
+    rollouts: Sequence[Rollout], prompts: Sequence[str | None], rewards_RG: Sequence[Sequence[float]]
+) -> None:
+    if not len(rollouts) == len(prompts) == len(rewards_RG):
+        raise ValueError(
+            f"{len(rollouts)} rollouts need as many prompts and rewards, got {len(prompts)} and {len(rewards_RG)}"
+        )
+    for rollout, prompt, rewards_G in zip(rollouts, prompts, rewards_RG, strict=True):
+        if prompt is None:
+            continue
+        if len(rewards_G) != len(rollout.completions):
+            raise ValueError(
+                f"{len(rollout.completions)} completions need as many rewards, got {len(rewards_G)}"
+            )
+        if not all(math.isfinite(reward) for reward in rewards_G):
+            raise ValueError(f"rewards must be finite, got {list(rewards_G)}")
+
+
+def _encode(
+    rollout: Rollout, prompt: str, rewards_G: Sequence[float], created_ms: int, policy_version: int
+) -> bytes:
+    completions = [
+        [completion.text, completion.finished, reward, completion.logprob_sum, completion.num_tokens]
+        for completion, reward in zip(rollout.completions, rewards_G, strict=True)
+    ]
+    return json.dumps([prompt, created_ms, policy_version, completions], ensure_ascii=False).encode()
+
+
+def _decode(author: bytes, dataset: int, counter: int, payload: bytes) -> ScoredRollout:
+    prompt, created_ms, policy_version, completions = json.loads(payload)
+    return ScoredRollout(
+        author=author,
+        dataset=dataset,
+        counter=counter,
+        prompt=prompt,
+        completions=tuple(
+            ScoredCompletion(text, finished, reward, None, logprob_sum, num_tokens)
+            for text, finished, reward, logprob_sum, num_tokens in completions
+        ),
+        created_ms=created_ms,
+        policy_version=policy_version,
+        external=True,
+    )

@@ -1,0 +1,47 @@
+"""The node's question counter: every number is given out once, whatever dies in between.
+
+It lives in a file of its own, because the buffer may be moved aside when it is damaged, and a counter that began anew would make
+questions that the swarm has already seen: every other node would drop the rollouts on them as duplicates.
+"""
+
+import sqlite3
+from pathlib import Path
+
+from swarmd.experience.store import Store
+
+SCHEMA_VERSION = 1
+_SCHEMA = "CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL); INSERT INTO facts VALUES('next_counter', 0)"
+
+
+class QuestionCounter:
+    """A durable counter from 0. The owner closes it.
+
+    Raises:
+        StateError: the file is damaged, not accessible, or of a newer version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._store = Store(
+            path, schema=_SCHEMA, version=SCHEMA_VERSION, synchronous="FULL", expendable=False
+        )
+
+    def reserve(self, num: int) -> int:
+        """The first of `num` consecutive counters, on disk as used before this returns.
+
+        Raises:
+            ValueError: `num` below 1.
+            DiskFull: no space; nothing was given out.
+        """
+        if num < 1:
+            raise ValueError(f"at least one counter must be reserved, got {num}")
+
+        def work(db: sqlite3.Connection) -> int:
+            query = "UPDATE facts SET value = value + ? WHERE name = 'next_counter' RETURNING value"
+            rows = db.execute(query, (num,)).fetchall()
+            return int(rows[0][0]) - num
+
+        return self._store.transaction(work)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()

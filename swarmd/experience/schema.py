@@ -1,0 +1,226 @@
+"""The buffer's tables and every statement on them; each function runs inside a transaction of its caller.
+
+Triggers keep what can be derived: what each author holds, a batch's bytes until its last rollout is gone, and a tombstone for every
+rollout that was dropped, so that the same one does not come back.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+VERSION = 1
+
+# What a rollout's row, its index entries and its later tombstone take beside the payload: measured on 20,000 rollouts, rounded
+# up. At half, the file outgrows the byte bound by a few per cent; at double, small rollouts are evicted early.
+ROW_BYTES = 400
+
+# Tombstones need only cover the time in which the wire still accepts an old message (ten minutes by the default manifest); after
+# that the age rule keeps it out. 200,000 of them are 300 a second for that long and about 30 MB; at half, a flood of 150 a second
+# could bring evicted rollouts back.
+TOMBSTONES_MAX = 200_000
+
+USED_UP, UNINFORMATIVE, DRAWABLE = 0, 1, 2  # rollouts.worth: the lower, the earlier it is evicted
+
+_TABLES = """
+CREATE TABLE facts(name TEXT PRIMARY KEY, value BLOB);
+CREATE TABLE authors(
+    author BLOB PRIMARY KEY, num INTEGER NOT NULL DEFAULT 0, size_bytes INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE batches(
+    id INTEGER PRIMARY KEY, author BLOB NOT NULL, received_ms INTEGER NOT NULL,
+    num_held INTEGER NOT NULL DEFAULT 0, data BLOB NOT NULL);
+CREATE TABLE rollouts(
+    id INTEGER PRIMARY KEY, batch INTEGER NOT NULL, author BLOB NOT NULL, dataset INTEGER NOT NULL, counter INTEGER NOT NULL,
+    made_ms INTEGER NOT NULL, worth INTEGER NOT NULL, uses INTEGER NOT NULL DEFAULT 0, size_bytes INTEGER NOT NULL,
+    UNIQUE(author, dataset, counter));
+CREATE INDEX rollouts_by_worth ON rollouts(worth, made_ms, author);
+CREATE INDEX rollouts_by_author ON rollouts(author, worth, made_ms);
+CREATE TABLE payloads(id INTEGER PRIMARY KEY, payload BLOB NOT NULL);
+CREATE TABLE tombstones(
+    id INTEGER PRIMARY KEY, author BLOB NOT NULL, dataset INTEGER NOT NULL, counter INTEGER NOT NULL,
+    UNIQUE(author, dataset, counter));
+
+CREATE TRIGGER batch_added AFTER INSERT ON batches BEGIN
+    INSERT INTO authors(author, size_bytes) VALUES (NEW.author, length(NEW.data))
+        ON CONFLICT(author) DO UPDATE SET size_bytes = size_bytes + excluded.size_bytes;
+END;
+CREATE TRIGGER batch_dropped AFTER DELETE ON batches BEGIN
+    UPDATE authors SET size_bytes = size_bytes - length(OLD.data) WHERE author = OLD.author;
+END;
+CREATE TRIGGER rollout_added AFTER INSERT ON rollouts BEGIN
+    UPDATE authors SET num = num + 1, size_bytes = size_bytes + NEW.size_bytes WHERE author = NEW.author;
+    UPDATE batches SET num_held = num_held + 1 WHERE id = NEW.batch;
+END;
+CREATE TRIGGER rollout_dropped AFTER DELETE ON rollouts BEGIN
+    UPDATE authors SET num = num - 1, size_bytes = size_bytes - OLD.size_bytes WHERE author = OLD.author;
+    UPDATE batches SET num_held = num_held - 1 WHERE id = OLD.batch;
+    DELETE FROM batches WHERE id = OLD.batch AND num_held = 0;
+    DELETE FROM authors WHERE author = OLD.author AND num = 0;
+    DELETE FROM payloads WHERE id = OLD.id;
+    INSERT OR IGNORE INTO tombstones(author, dataset, counter) VALUES (OLD.author, OLD.dataset, OLD.counter);
+END
+"""
+
+Key = tuple[bytes, int, int]  # author, dataset, counter
+
+
+class Bounds(NamedTuple):
+    """Number of rollouts and bytes: as a limit, or as what is held."""
+
+    num: int
+    size_bytes: int
+
+    def exceeds(self, limit: "Bounds") -> bool:
+        """Whether either of the two passes the limit."""
+        return self.num > limit.num or self.size_bytes > limit.size_bytes
+
+
+def create(digest: bytes) -> str:
+    """The statements that make an empty database for the swarm of this digest."""
+    return f"{_TABLES}; INSERT INTO facts VALUES ('digest', x'{digest.hex()}')"
+
+
+def adopt(db: sqlite3.Connection, digest: bytes, uses_max: int) -> int:
+    """Make what lies there fit this node's settings; returns how many rollouts of another swarm were dropped."""
+    found = db.execute("SELECT value FROM facts WHERE name = 'digest'").fetchone()
+    num_foreign = 0
+    if found[0] != digest:
+        num_foreign = db.execute("DELETE FROM rollouts").rowcount
+        db.execute("DELETE FROM tombstones")
+        db.execute("UPDATE facts SET value = ? WHERE name = 'digest'", (digest,))
+    query = "UPDATE rollouts SET worth = CASE WHEN uses < ? THEN ? ELSE ? END WHERE worth != ?"
+    db.execute(query, (uses_max, DRAWABLE, USED_UP, UNINFORMATIVE))
+    return num_foreign
+
+
+def is_known(db: sqlite3.Connection, key: Key) -> bool:
+    """Whether this rollout is held, or was."""
+    condition = "WHERE author = ? AND dataset = ? AND counter = ?"
+    query = f"SELECT 1 FROM rollouts {condition} UNION ALL SELECT 1 FROM tombstones {condition} LIMIT 1"
+    return db.execute(query, key * 2).fetchone() is not None
+
+
+def insert_batch(db: sqlite3.Connection, author: bytes, received_ms: int, data: bytes) -> int:
+    """Store a message as it came; returns its row."""
+    query = "INSERT INTO batches(author, received_ms, data) VALUES (?, ?, ?)"
+    row = db.execute(query, (author, received_ms, data)).lastrowid
+    assert row is not None
+    return row
+
+
+def insert_rollout(
+    db: sqlite3.Connection, batch: int, key: Key, made_ms: int, informative: bool, payload: bytes
+) -> None:
+    """Store a rollout of a stored batch."""
+    worth, size_bytes = DRAWABLE if informative else UNINFORMATIVE, len(payload) + ROW_BYTES
+    query = "INSERT INTO rollouts(batch, author, dataset, counter, made_ms, worth, size_bytes) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    row = db.execute(query, (batch, *key, made_ms, worth, size_bytes)).lastrowid
+    db.execute("INSERT INTO payloads VALUES (?, ?)", (row, payload))
+
+
+def evict(
+    db: sqlite3.Connection, author: bytes, author_limit: Bounds, total_limit: Bounds, cutoff_ms: int
+) -> int:
+    """Drop rollouts until the author and the whole are within their limits; returns how many went."""
+    num = 0
+    while _held_by(db, author).exceeds(author_limit):
+        _drop(db, _worst(db, cutoff_ms, author))
+        num += 1
+    while (held := _held(db)).exceeds(total_limit):
+        _drop(db, _worst(db, cutoff_ms, None) or _oldest_of_largest(db, by_number=held.num > total_limit.num))
+        num += 1
+    if num:
+        db.execute(
+            "DELETE FROM tombstones WHERE id <= (SELECT max(id) FROM tombstones) - ?", (TOMBSTONES_MAX,)
+        )
+    return num
+
+
+def candidates(db: sqlite3.Connection, cutoff_ms: int) -> Iterable[tuple[int, bytes]]:
+    """Row and author of every rollout that may be drawn, in an order that depends on the content only."""
+    query = (
+        "SELECT id, author FROM rollouts WHERE worth = ? AND made_ms >= ? ORDER BY worth, made_ms, author, id"
+    )
+    return db.execute(query, (DRAWABLE, cutoff_ms))
+
+
+def count_uninformative(db: sqlite3.Connection, cutoff_ms: int) -> int:
+    """Young rollouts without signal."""
+    query = "SELECT count(*) FROM rollouts WHERE worth = ? AND made_ms >= ?"
+    return int(db.execute(query, (UNINFORMATIVE, cutoff_ms)).fetchone()[0])
+
+
+def use(db: sqlite3.Connection, rows: Sequence[int], uses_max: int) -> list[tuple[bytes, int, int, bytes]]:
+    """Count one use of each row and return author, dataset, counter and payload, in the order of `rows`."""
+    db.executemany(
+        "UPDATE rollouts SET uses = uses + 1, worth = CASE WHEN uses + 1 < ? THEN worth ELSE ? END WHERE id = ?",
+        [(uses_max, USED_UP, row) for row in rows],
+    )
+    query = (
+        "SELECT id, author, dataset, counter, payload FROM rollouts JOIN payloads USING (id)"
+        " WHERE id IN (SELECT value FROM json_each(?))"
+    )
+    found = {row: rest for row, *rest in db.execute(query, (json.dumps(list(rows)),))}
+    return [tuple(found[row]) for row in rows]
+
+
+def holdings(db: sqlite3.Connection) -> dict[bytes, Bounds]:
+    """What each author holds."""
+    return {author: Bounds(num, size) for author, num, size in db.execute("SELECT * FROM authors")}
+
+
+def summary(db: sqlite3.Connection) -> tuple[int, int | None]:
+    """How many are informative (used up or not), and when the oldest of all was made."""
+    query = "SELECT count(*) FILTER (WHERE worth != ?), min(made_ms) FROM rollouts"
+    num, oldest_ms = db.execute(query, (UNINFORMATIVE,)).fetchone()
+    return int(num), oldest_ms
+
+
+def batch_after(db: sqlite3.Connection, row: int) -> tuple[int, int, bytes] | None:
+    """The next batch in the order of receipt: row, time of receipt, data."""
+    query = "SELECT id, received_ms, data FROM batches WHERE id > ? ORDER BY id LIMIT 1"
+    found: tuple[int, int, bytes] | None = db.execute(query, (row,)).fetchone()
+    return found
+
+
+def _held(db: sqlite3.Connection) -> Bounds:
+    query = "SELECT coalesce(sum(num), 0), coalesce(sum(size_bytes), 0) FROM authors"
+    return Bounds(*db.execute(query).fetchone())
+
+
+def _held_by(db: sqlite3.Connection, author: bytes) -> Bounds:
+    found = db.execute("SELECT num, size_bytes FROM authors WHERE author = ?", (author,)).fetchone()
+    return Bounds(*found) if found else Bounds(0, 0)
+
+
+def _worst(db: sqlite3.Connection, cutoff_ms: int, author: bytes | None) -> int | None:
+    """The author's rollout to drop next; of all authors, one that will not be drawn again, or None."""
+    whose, args = ("author = ? AND ", (author,)) if author is not None else ("", ())
+    over_age = f"SELECT id FROM rollouts WHERE {whose}worth IN (0, 1, 2) AND made_ms < ? LIMIT 1"
+    found = _first(db, over_age, (*args, cutoff_ms))
+    if found is None:
+        worths = "worth IN (0, 1, 2)" if author is not None else "worth IN (0, 1)"
+        found = _first(
+            db, f"SELECT id FROM rollouts WHERE {whose}{worths} ORDER BY worth, made_ms, id LIMIT 1", args
+        )
+    return found
+
+
+def _oldest_of_largest(db: sqlite3.Connection, *, by_number: bool) -> int | None:
+    """The oldest informative rollout of whoever holds most of what there is too much of."""
+    measure = "num" if by_number else "size_bytes"
+    query = (
+        "SELECT id FROM rollouts WHERE worth = ? AND author ="
+        f" (SELECT author FROM authors ORDER BY {measure} DESC, author LIMIT 1) ORDER BY made_ms, id LIMIT 1"
+    )
+    return _first(db, query, (DRAWABLE,))
+
+
+def _first(db: sqlite3.Connection, query: str, args: tuple[Any, ...]) -> int | None:
+    found = db.execute(query, args).fetchone()
+    return found[0] if found else None
+
+
+def _drop(db: sqlite3.Connection, row: int | None) -> None:
+    assert row is not None, "more is held than there are rollouts"
+    db.execute("DELETE FROM rollouts WHERE id = ?", (row,))

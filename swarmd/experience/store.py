@@ -1,0 +1,145 @@
+"""One SQLite file with a schema version: transactions that are whole or nothing, and errors in the operator's words.
+
+A file written by a newer version is refused. A damaged one is moved aside and replaced by an empty one where the caller says that
+its content can be spared, else it is refused too.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from swarmd.errors import DiskFull, StateError, SwarmdError
+
+T = TypeVar("T")
+
+# Only another process that reads the file (`swarmd buffer`) can hold us up, for one query of its own.
+BUSY_TIMEOUT_S = 10.0
+# The write-ahead log is cut back to this after a checkpoint. A batch is under 1 MB; half or double only moves disk use.
+LOG_BYTES_MAX = 16 * 2**20
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+class Store:
+    """A database file, used by one process and any number of its threads. The owner closes it.
+
+    Args:
+        path: the file; its folder must exist.
+        schema: statements that make an empty database.
+        version: the schema's version, kept in `PRAGMA user_version`.
+        synchronous: "FULL" survives a power cut, "NORMAL" only the death of the process (a power cut may lose the last
+            transactions, never consistency).
+        expendable: whether a damaged file may be replaced by an empty one.
+
+    Raises:
+        StateError: newer schema, damaged and not expendable, or not accessible.
+        DiskFull: no space for an empty database.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        schema: str,
+        version: int,
+        synchronous: Literal["NORMAL", "FULL"],
+        expendable: bool,
+    ) -> None:
+        self.path, self.moved_aside = path, list[Path]()
+        self._schema, self._version, self._synchronous = schema, version, synchronous
+        self._expendable = expendable
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        self.transaction(lambda db: None)
+
+    def transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in one transaction and return what it returns; on any error nothing of it is kept.
+
+        `work` may run a second time, on an empty database, when the file turns out to be damaged.
+        """
+        with self._lock:
+            try:
+                return self._attempt(work)
+            except sqlite3.DatabaseError as error:
+                if not (self._expendable and _code(error) in _DAMAGED):
+                    raise self._explain(error) from error
+            self._move_aside()
+            try:
+                return self._attempt(work)
+            except sqlite3.DatabaseError as error:
+                raise self._explain(error) from error
+
+    def close(self) -> None:
+        """Close the file; the next use would open it again."""
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+
+    def _attempt(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        db = self._db if self._db is not None else self._open()
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(db)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:  # SQLite itself rolls back on a full disk
+                db.execute("ROLLBACK")
+            raise
+        return result
+
+    def _open(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        try:
+            found = db.execute("PRAGMA user_version").fetchone()[0]
+            if found > self._version:
+                raise StateError(
+                    f"{self.path} has schema {found}, this swarmd knows {self._version}",
+                    "it was written by a newer swarmd",
+                    "upgrade swarmd, or move the file away",
+                )
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute(f"PRAGMA synchronous={self._synchronous}")
+            db.execute(f"PRAGMA journal_size_limit={LOG_BYTES_MAX}")
+            if found == 0:
+                db.executescript(
+                    f"BEGIN IMMEDIATE; {self._schema}; PRAGMA user_version={self._version}; COMMIT"
+                )
+        except BaseException:
+            db.close()
+            raise
+        self._db = db
+        return db
+
+    def _move_aside(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+        number = 1
+        while (target := self.path.with_name(f"{self.path.name}.corrupt-{number}")).exists():
+            number += 1
+        self.path.replace(target)
+        for suffix in ("-wal", "-shm"):  # a stale log would be replayed into the new file
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        self.moved_aside.append(target)
+
+    def _explain(self, error: sqlite3.DatabaseError) -> SwarmdError | sqlite3.DatabaseError:
+        """The operator's version of an error that the machine causes; one of our own making stays as it is."""
+        code = _code(error)
+        if code == sqlite3.SQLITE_FULL:
+            return DiskFull(
+                f"no space to write {self.path}", str(error), "free some space; what was stored is safe"
+            )
+        if code in _DAMAGED:
+            return StateError(f"{self.path} is damaged", str(error), "restore your copy of it")
+        if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
+            return StateError(
+                f"cannot use {self.path}", str(error), "check the disk and the file's permissions"
+            )
+        return error
+
+
+def _code(error: sqlite3.DatabaseError) -> int:
+    """The primary result code; 0 for errors raised by Python's module itself."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
