@@ -1,0 +1,47 @@
+"""Find the answer in a completion, in time linear in its length.
+
+Same result as reasoning_gym's `utils.extract_answer`, whose regular expression is quadratic: 100 kB of `<answer>` keep it busy for
+seconds, which a peer's text must not be able to do.
+"""
+
+from typing import Literal
+
+AnswerFormat = Literal["tags", "plain"]
+
+# A completion of 2,048 tokens is about 8 kB. Half of this would cut honest reasoning, double only helps a flood.
+COMPLETION_BYTES_MAX = 16_384
+ANSWER_CHARS_MAX = 20_000
+
+_OPEN, _CLOSE = "<answer>", "</answer>"
+
+
+def extract_answer(completion: str, answer_format: AnswerFormat) -> str | None:
+    """The answer within `completion`, stripped; None when the tags format finds no closed pair.
+
+    `tags`: the text of the last `<answer>...</answer>`, pairs read from the left without overlap. `plain`: the whole text.
+    """
+    if answer_format == "plain":
+        return completion.strip()
+    start, answer = 0, None
+    while (opened := completion.find(_OPEN, start)) >= 0:
+        closed = completion.find(_CLOSE, opened + len(_OPEN))
+        if closed < 0:
+            break
+        answer = (opened + len(_OPEN), closed)
+        start = closed + len(_CLOSE)
+    return None if answer is None else completion[slice(*answer)].strip()
+
+
+def answer_chars_max(oracle: str | None) -> int:
+    """How long an answer may be before it is not looked at: base rules search it, parsers build numbers from it."""
+    return min(ANSWER_CHARS_MAX, 4 * len(oracle or "") + 128)
+
+
+def fits(completion: str) -> bool:
+    """Whether the completion is at most `COMPLETION_BYTES_MAX` bytes of valid UTF-8 (lone surrogates are not)."""
+    if len(completion) > COMPLETION_BYTES_MAX:
+        return False
+    try:
+        return len(completion.encode()) <= COMPLETION_BYTES_MAX
+    except UnicodeEncodeError:
+        return False

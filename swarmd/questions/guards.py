@@ -1,0 +1,219 @@
+"""The guard table: every dataset a swarm may use, where it lies, what may be set, and who scores it.
+
+A dataset gets a line here after its upstream source was read for three things: it regenerates byte for byte everywhere, its scorer
+runs no code on text (no `eval`, `exec`, sympy's `parse_expr`) and costs little for any text under the caps, and no constant answer
+earns much. `own` names our scorer where upstream's is not harmless. To add one: read the source, add the line, run
+`python -m swarmd.questions.selftest --write`, and let `tests/questions/test_upstream.py` compare.
+
+For a small policy: short prompts and short answers, safe (median characters of prompt -> answer, reasoning_gym 0.1.25, defaults;
+a digit or a short word is about one token, so the first group is 5 to 20 tokens once a tokeniser knows the fixed words):
+    basic_arithmetic 34 -> 4      number_sequence 30 -> 3    simple_equations 52 -> 2 (imports sympy: 0.7 s more start)
+    spell_backward 57 -> 8        lcm 61 -> 4                count_primes 74 -> 3     count_bits 80 -> 2
+    chain_sum 84 -> 4             products 89 -> 5           decimal_chain_sum 103 -> 7
+    gcd 106 -> 1                  fraction_simplification 112 -> 9                    calendar_arithmetic 115 -> 2
+    prime_factorization 118 -> 10 (exact only)               letter_counting 124 -> 1 (grows with max_words)
+Longer: base_conversion 185, bf 188, number_filtering 174, word_sequence_reversal 180, leg_counting 237, all others 250 to 900.
+Only a tiny first digit or so of the short ones is hard: with two one-digit terms chain_sum has a few hundred questions in all.
+
+Partial credit of the upstream rule, where `reward = "upstream"`: the base rule pays `len(oracle) / len(answer)` when the answer
+contains the oracle; fraction_simplification 0.01 for anything, even nothing; spell_backward a letter at its place; word_sorting and
+sentence_reordering a word at its place; letter_jumble the unscrambled words. `exact` pays full marks only and avoids all of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from swarmd.errors import ConfigError, IncompatibleSwarm
+from swarmd.questions.parameters import Bound, Choice, Flag, Real, Some, Whole, check, span
+
+# Goes up whenever any reward could change; a manifest names the one it was written for.
+SCORER_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One offered dataset.
+
+    `module` is below `reasoning_gym`; `own` is one of `guarded.SCORERS` or None for upstream's; `chars_max` replaces the length
+    cap where there is no oracle to derive it from; `exact_only` where partial credit would be most of the reward.
+    """
+
+    module: str
+    bounds: Mapping[str, Bound] = field(default_factory=dict)
+    own: str | None = None
+    chars_max: int | None = None
+    exact_only: bool = False
+
+
+_FLAG = Flag()
+_TERMS_DIGITS = span("terms", 1, 12) | span("digits", 1, 12)
+_TASKS = (
+    "weekday_offset weekday_of_date weekday_of_date_from_first_date recurring_event_day "
+    "count_days count_business_days is_leap_year"
+)
+
+_GUARDS = {
+    "ab": Guard("algorithmic.ab", {"length": Whole(1, 100)}),
+    # num_train: the prompt grows with it
+    "arc_1d": Guard("arc.arc_1d", span("size", 8, 64) | {"num_train": Whole(1, 8)}),
+    "base_conversion": Guard(
+        "algorithmic.base_conversion", span("base", 2, 36) | span("value", 0, 1_000_000_000)
+    ),
+    # its eval runs on the expression it generated itself from the parameters here
+    "basic_arithmetic": Guard(
+        "arithmetic.basic_arithmetic",
+        span("terms", 1, 12)
+        | span("digits", 1, 9)
+        | {
+            "operators": Some(("+", "-", "*", "/")),
+            "allow_parentheses": _FLAG,
+            "allow_negation": _FLAG,
+            "format_style": Choice(("simple", "natural")),
+            "whitespace": Choice(("no_space", "single", "random")),
+        },
+    ),
+    # difficulty 2 costs 128 ms a question and 3 costs 2.8 s
+    "bf": Guard("code.bf", {"difficulty": Whole(1, 1)}),
+    "binary_matrix": Guard(
+        "algorithmic.binary_matrix", span("n", 1, 20) | {"p_zero": Real(0.01, 1.0)}, own="binary_matrix"
+    ),
+    "caesar_cipher": Guard("algorithmic.caesar_cipher", span("words", 1, 20) | span("rotation", 1, 25)),
+    "calendar_arithmetic": Guard(
+        "arithmetic.calendar_arithmetic",
+        {
+            "year": Whole(1, 9000),
+            "tasks": Some(tuple(_TASKS.split())),
+            "offset_upper_bound": Whole(1, 10_000),
+            "leap_year_range": Whole(1, 900),
+        },
+    ),
+    "chain_sum": Guard("arithmetic.chain_sum", _TERMS_DIGITS | {"allow_negation": _FLAG}),
+    "count_bits": Guard("arithmetic.count_bits", span("n", 1, 2**63)),
+    # builds a sieve of max_n, and lists the primes of every question
+    "count_primes": Guard("algorithmic.count_primes", span("n", 1, 20_000)),
+    "decimal_arithmetic": Guard(
+        "arithmetic.decimal_arithmetic",
+        span("num_decimal_places", 1, 10) | span("terms", 2, 10) | {"precision": Whole(3, 28)},
+    ),
+    "decimal_chain_sum": Guard(
+        "arithmetic.decimal_chain_sum",
+        _TERMS_DIGITS | span("decimal_places", 0, 8) | {"allow_negation": _FLAG},
+    ),
+    "fraction_simplification": Guard(
+        "arithmetic.fraction_simplification",
+        span("value", 1, 100_000)
+        | span("factor", 1, 10_000)
+        | {"styles": Some(("plain", "latex_inline", "latex_frac", "latex_dfrac"))},
+    ),
+    "gcd": Guard("arithmetic.gcd", span("numbers", 2, 8) | span("value", 1, 1_000_000_000)),
+    "largest_island": Guard(
+        "graphs.largest_island",
+        span("rows", 1, 20) | span("cols", 1, 20) | span("num_islands", 0, 10) | span("island_size", 0, 20),
+    ),
+    "lcm": Guard("arithmetic.lcm", span("numbers", 2, 8) | span("value", 1, 1_000_000)),
+    "leg_counting": Guard("arithmetic.leg_counting", span("animals", 1, 37) | span("instances", 1, 1000)),
+    "letter_counting": Guard("algorithmic.letter_counting", span("words", 1, 50)),
+    "letter_jumble": Guard(
+        "algorithmic.letter_jumble",
+        span("word_len", 1, 64)
+        | span("words", 1, 30)
+        | {
+            "min_corruption_level": Real(0.0, 1.0),
+            "max_corruption_level": Real(0.0, 1.0),
+            "consecutive_words": _FLAG,
+        },
+    ),
+    "number_filtering": Guard(
+        "algorithmic.number_filtering",
+        span("numbers", 1, 50)
+        | span("decimals", 0, 8)
+        | {"min_value": Real(-1e6, 1e6), "max_value": Real(-1e6, 1e6)},
+    ),
+    "number_format": Guard(
+        "arithmetic.number_format",
+        span("num_candidates", 2, 20)
+        | {"min_n": Real(1, 1e12), "max_n": Real(1, 1e12), "max_delta": Real(0.01, 1e6)},
+    ),
+    "number_sequence": Guard(
+        "cognition.number_sequences",
+        span("terms", 4, 12) | span("value", -1000, 1000) | {"max_complexity": Whole(1, 3)},
+    ),
+    # upstream evaluates the oracle's text
+    "number_sorting": Guard(
+        "algorithmic.number_sorting",
+        span("numbers", 1, 50)
+        | span("decimals", 0, 8)
+        | {"min_value": Real(-1e6, 1e6), "max_value": Real(-1e6, 1e6)},
+        own="number_sorting",
+    ),
+    # half a mark for repeating the number
+    "prime_factorization": Guard(
+        "arithmetic.prime_factorization", span("value", 2, 1_000_000), exact_only=True
+    ),
+    "products": Guard("arithmetic.products", _TERMS_DIGITS),
+    # no oracle: the answer is any conclusion. 26 variables would be 2^26 rows upstream; complexity doubles the text a step
+    "propositional_logic": Guard(
+        "logic.propositional_logic",
+        span("vars", 1, 6) | span("statements", 1, 8) | span("complexity", 1, 5),
+        own="propositional_logic",
+        chars_max=1024,
+    ),
+    "rotate_matrix": Guard("algorithmic.rotate_matrix", span("n", 2, 20) | span("rotations", 0, 20)),
+    "sentence_reordering": Guard("algorithmic.sentence_reordering", span("words_in_sentence", 3, 20)),
+    "simple_equations": Guard("algebra.simple_equations", span("terms", 1, 8) | span("value", 1, 100_000)),
+    "simple_geometry": Guard("geometry.simple_geometry", span("sides", 3, 12) | span("angle", 1, 179)),
+    "spell_backward": Guard("algorithmic.spell_backward", span("word_len", 3, 10)),
+    "spiral_matrix": Guard("algorithmic.spiral_matrix", span("n", 2, 20), own="spiral_matrix"),
+    "word_sequence_reversal": Guard("algorithmic.word_sequence_reversal", span("words", 1, 30)),
+    "word_sorting": Guard("algorithmic.word_sorting", span("words", 1, 30) | span("word_length", 3, 12)),
+}
+GUARDS: Mapping[str, Guard] = MappingProxyType(_GUARDS)
+
+_UNSTABLE = "it does not regenerate identically on every machine"
+_FREE = "its scorer pays for a constant answer"
+_RUNS_CODE = "its scorer runs code on the answer, and no guarded one exists"
+_SLOW = "a question or a score takes far too long"
+_REFUSED = {
+    _UNSTABLE: """isomorphic_strings ransom_note polynomial_multiplication knight_swap word_ladder list_functions codeio
+        time_intervals intermediate_integration rearc acre power_function""",
+    _FREE: """complex_arithmetic game_of_life_halting puzzle24 countdown coin_flip circuit_logic syllogism course_schedule""",
+    _RUNS_CODE: "string_insertion n_queens simple_integration bitwise_arithmetic",
+    _SLOW: "futoshiki sokoban quantum_lock rubiks_cube rush_hour boxnet",
+}
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {name: reason for reason, names in _REFUSED.items() for name in names.split()}
+)
+
+
+def guard_of(dataset: str) -> Guard:
+    """The guard of a dataset.
+
+    Raises:
+        IncompatibleSwarm: this build does not offer the dataset; the text says why and names those it does.
+    """
+    if dataset not in GUARDS:
+        raise IncompatibleSwarm(
+            f"dataset {dataset!r} cannot be used in a swarm",
+            REFUSED.get(dataset, "nobody has reviewed its generator and scorer for this build"),
+            "use some of: " + ", ".join(sorted(GUARDS)),
+        )
+    return GUARDS[dataset]
+
+
+def check_dataset(dataset: str, params: Mapping[str, Any], reward: str) -> dict[str, Any]:
+    """The parameters of one dataset of a manifest, as upstream takes them.
+
+    Raises:
+        IncompatibleSwarm: the dataset is not offered.
+        ConfigError: a parameter is unknown or out of bounds, or the reward rule does not go with the dataset.
+    """
+    guard = guard_of(dataset)
+    if guard.exact_only and reward != "exact":
+        raise ConfigError(
+            f"dataset {dataset}: reward is {reward!r}",
+            "partial credit would be most of what it pays",
+            'set reward = "exact"',
+        )
+    return check(dataset, params, guard.bounds)

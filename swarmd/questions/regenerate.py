@@ -1,0 +1,136 @@
+"""A question from its address: dataset number and seed give the same question, oracle and metadata on every machine.
+
+Imports reasoning_gym, so it is used inside the zygote (and in tests). Only the modules of the manifest's datasets are loaded, past
+the package's own `__init__` (0.2 s and 17 MB instead of 1.4 s and 110 MB); should a release rearrange them, the whole package is.
+"""
+
+import contextlib
+import decimal
+import importlib
+import importlib.util
+import random
+import sys
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from swarmd.errors import ConfigError, IncompatibleSwarm
+from swarmd.questions.guards import GUARDS, check_dataset
+from swarmd.questions.parameters import check_order
+
+SEED_LIMIT = 2**31
+_PACKAGE = "reasoning_gym"
+
+Item = Mapping[str, Any]
+"""What upstream generates: `question` str, `answer` str or None, `metadata` dict."""
+
+
+@dataclass(frozen=True)
+class DatasetChoice:
+    """One dataset of a manifest, as plain values: what crosses the socket to the zygote."""
+
+    name: str
+    params: Mapping[str, Any]
+    reward: str
+
+
+class QuestionSource:
+    """One configured dataset, made once and reseeded for every question.
+
+    `dataset` is upstream's object (its `score_answer` is what `scorers` calls); every offered dataset takes its randomness from
+    `Random(self.seed + idx)`, which a test compares with a fresh object per seed.
+
+    Raises:
+        IncompatibleSwarm, ConfigError: see `guards.check_dataset`; also what upstream's own validation refuses.
+    """
+
+    def __init__(self, choice: DatasetChoice) -> None:
+        params = check_dataset(choice.name, choice.params, choice.reward)
+        load_datasets([choice.name])
+        factory = importlib.import_module(f"{_PACKAGE}.factory")
+        dataset_type, config_type = factory.DATASETS[choice.name]
+        try:
+            config = config_type(seed=0, size=1, **params)
+            check_order(choice.name, asdict(config))
+            with undisturbed():
+                config.validate()
+                self.dataset = dataset_type(config=config)
+        except (AssertionError, ValueError, TypeError) as error:
+            raise ConfigError(f"dataset {choice.name}: its parameters were refused", str(error)) from error
+        self.name, self.params, self.reward = choice.name, params, choice.reward
+
+    def item(self, seed: int) -> Item:
+        """The item of this seed.
+
+        Raises:
+            ValueError: the seed is no int (bools are not) of [0, 2^31); upstream would take it and give an alias or a random item.
+        """
+        if type(seed) is not int or not 0 <= seed < SEED_LIMIT:
+            raise ValueError(f"seed {seed!r:.40} is not an integer from 0 to {SEED_LIMIT - 1}")
+        self.dataset.seed = seed
+        with undisturbed():
+            item: Item = self.dataset[0]
+        return item
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Run upstream code with default decimal precision, and undo what it does to global random states.
+
+    decimal_arithmetic sets the process's precision, which changed 18 of 25 oracles of the dataset that came after it.
+    """
+    numpy = sys.modules.get("numpy")
+    numpy_state = numpy.random.get_state() if numpy else None
+    python_state = random.getstate()
+    try:
+        with decimal.localcontext(decimal.Context()):
+            yield
+    finally:
+        random.setstate(python_state)
+        if numpy:
+            numpy.random.set_state(numpy_state)
+
+
+def load_datasets(names: Sequence[str]) -> None:
+    """Import the modules that register these datasets.
+
+    Raises:
+        IncompatibleSwarm: the installed reasoning_gym lacks one of them.
+    """
+    try:
+        _make_bare_packages()
+        for name in names:
+            importlib.import_module(f"{_PACKAGE}.{GUARDS[name].module}")
+    except (ImportError, AttributeError):
+        _import_whole_package()
+    registered = importlib.import_module(f"{_PACKAGE}.factory").DATASETS
+    if missing := sorted(set(names) - set(registered)):
+        raise IncompatibleSwarm(
+            f"the installed reasoning_gym has no dataset {', '.join(missing)}",
+            fix="install reasoning-gym 0.1.25",
+        )
+
+
+def _make_bare_packages() -> None:
+    """Put empty packages with the right search path in place of `reasoning_gym` and its categories, unless they are loaded."""
+    if _PACKAGE in sys.modules:
+        return
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise IncompatibleSwarm("reasoning_gym is not installed", fix="pip install reasoning-gym==0.1.25")
+    root = spec.submodule_search_locations[0]
+    categories = sorted({guard.module.split(".")[0] for guard in GUARDS.values()})
+    for name, folder in [(_PACKAGE, root), *((f"{_PACKAGE}.{c}", f"{root}/{c}") for c in categories)]:
+        package = types.ModuleType(name)
+        package.__path__ = [folder]
+        sys.modules[name] = package
+
+
+def _import_whole_package() -> None:
+    for name in [name for name in sys.modules if name == _PACKAGE or name.startswith(f"{_PACKAGE}.")]:
+        del sys.modules[name]
+    try:
+        importlib.import_module(_PACKAGE)
+    except ImportError as error:
+        raise IncompatibleSwarm("reasoning_gym cannot be imported", str(error)) from error

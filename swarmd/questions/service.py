@@ -1,0 +1,185 @@
+"""What the scorer child serves: prompts for addresses of questions, and rewards for completions, within a deadline.
+
+Plain blocking code. A completion never enters this process's interpreter as anything but a string that is passed on; what comes
+back from a worker is numbers. Whatever a worker or the zygote does, a call ends, and unscored completions get 0 and a reason.
+"""
+
+import importlib.metadata
+import platform
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from swarmd.errors import ConfigError, IncompatibleSwarm, LocalError
+from swarmd.protocol.manifest import Manifest
+from swarmd.questions.batch import score_batch
+from swarmd.questions.guards import SCORER_VERSION, check_dataset
+from swarmd.questions.regenerate import SEED_LIMIT
+from swarmd.questions.sandbox import CONTAINED, SandboxMode, describe
+from swarmd.questions.scorers import Reason
+from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
+
+# One round or one peer's batch is a few hundred; the control API must not be able to ask for a million.
+ITEMS_MAX = 4096
+
+
+@dataclass(frozen=True)
+class ScoreItem:
+    """One question's address and the completions to score for it."""
+
+    dataset: int
+    seed: int
+    texts: tuple[str, ...]
+
+
+class ScorerService:
+    """Regenerates questions and scores completions. See the module text for what it promises.
+
+    Args:
+        emit: where events would go; the scorer has none.
+        manifest: `Manifest.to_bytes()`.
+        sandbox: `auto` takes what the kernel offers, `require` refuses to start without all of it, `off` takes none of it.
+        zygote: the module run as the zygote; tests put one with misbehaving scorers here.
+    """
+
+    OPS = frozenset({"questions", "score"})
+
+    def __init__(
+        self,
+        emit: Callable[[str, dict[str, Any]], None],
+        *,
+        manifest: bytes,
+        sandbox: SandboxMode,
+        zygote: str = "swarmd.questions.zygote",
+    ) -> None:
+        if sandbox not in ("auto", "require", "off"):
+            raise ConfigError(f"sandbox is {sandbox!r}", fix="it must be auto, require or off")
+        self._manifest = Manifest.from_bytes(manifest)
+        self._sandbox: SandboxMode = sandbox
+        datasets = [
+            {"name": spec.name, "params": dict(spec.params), "reward": spec.reward}
+            for spec in self._manifest.datasets
+        ]
+        setup = {"datasets": datasets, "answer_format": self._manifest.answer_format, "sandbox": sandbox}
+        self._zygote = ZygoteProcess(setup, zygote)
+
+    def start(self) -> dict[str, Any]:
+        """Check the manifest, start and test the zygote, try a worker.
+
+        Returns `sandbox` (one line for people), `datasets` (names), `versions`, `num_self_tested`.
+
+        Raises:
+            IncompatibleSwarm: scorer version, a dataset this build does not offer, or known items that came out differently.
+            ConfigError: parameters out of bounds.
+            LocalError: `require` on a machine that cannot, or no zygote.
+        """
+        if self._manifest.scorer_version != SCORER_VERSION:
+            raise IncompatibleSwarm(
+                f"the swarm scores with version {self._manifest.scorer_version}, this build with {SCORER_VERSION}",
+                fix="install the release of swarmd that the swarm names",
+            )
+        for spec in self._manifest.datasets:
+            check_dataset(spec.name, spec.params, spec.reward)
+        report = self._zygote.start()
+        steps = score_batch(self._zygote, [], time.monotonic() + 10.0).steps
+        line = describe(steps, self._sandbox)
+        if self._sandbox == "require" and steps & CONTAINED != CONTAINED:
+            self.close()
+            raise LocalError(
+                f"sandbox {line.partition(':')[0]}",
+                'sandbox = "require" wants every step',
+                'use a kernel with landlock and seccomp, or sandbox = "auto"',
+            )
+        return {
+            "sandbox": line,
+            "datasets": [spec.name for spec in self._manifest.datasets],
+            "versions": {
+                "reasoning_gym": importlib.metadata.version("reasoning-gym"),
+                "python": platform.python_version(),
+                "scorer": str(SCORER_VERSION),
+            },
+            "num_self_tested": report["num_compared"],
+        }
+
+    def questions(self, items: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """Prompts of `[[dataset, seed], ...]` and whether each is held out.
+
+        A question that its generator cannot make is an empty prompt, held out, so that nobody uses it.
+
+        Raises:
+            ConfigError: an address outside the manifest or [0, 2^31), or more than `ITEMS_MAX`.
+            LocalError: two zygotes in a row died over it.
+        """
+        addresses = [self._address(dataset, seed) for dataset, seed in _bounded(items)]
+        questions = self._ask_questions(addresses)
+        template = self._manifest.prompt_template
+        prompts = [
+            "" if question is None else template.replace("{question}", question) for question in questions
+        ]
+        return {
+            "prompts": prompts,
+            "held_out": [not prompt or self._manifest.is_held_out(prompt) for prompt in prompts],
+        }
+
+    def score(self, items: Sequence[Sequence[Any]], deadline_s: float) -> dict[str, Any]:
+        """Rewards of `[[dataset, seed, [text, ...]], ...]`, each in [0, 1], with the prompts.
+
+        `deadline_s` is wall time for the call; what is not scored by then has 0 and the reason `deadline`. `reasons` counts the
+        completions by reason, leaving out those that were simply scored.
+
+        Raises: as `questions`.
+        """
+        ends = time.monotonic() + deadline_s
+        wanted = [
+            ScoreItem(*self._address(dataset, seed), _texts(texts))
+            for dataset, seed, texts in _bounded(items)
+        ]
+        answer = self.questions([(item.dataset, item.seed) for item in wanted])
+        scored = score_batch(self._zygote, wanted, ends)
+        reasons = Counter(
+            score.reason.name.lower()
+            for scores in scored.scores_RG
+            for score in scores
+            if score.reason is not Reason.SCORED
+        )
+        rewards_RG = [[score.reward for score in scores] for scores in scored.scores_RG]
+        return {**answer, "rewards": rewards_RG, "reasons": dict(reasons)}
+
+    def close(self) -> None:
+        """End the zygote and its workers; the end of this process does the same."""
+        self._zygote.close()
+
+    def _ask_questions(self, addresses: list[tuple[int, int]]) -> list[str | None]:
+        for _ in range(2):
+            try:
+                questions: list[str | None] = self._zygote.ask({"op": "questions", "items": addresses})[
+                    "questions"
+                ]
+            except ZygoteDied:
+                self._zygote.start()
+            else:
+                return questions
+        raise LocalError("the scorer's zygote died twice while it regenerated questions")
+
+    def _address(self, dataset: Any, seed: Any) -> tuple[int, int]:
+        if type(dataset) is not int or not 0 <= dataset < len(self._manifest.datasets):
+            raise ConfigError(
+                f"dataset number {dataset!r:.40}: the manifest has {len(self._manifest.datasets)}"
+            )
+        if type(seed) is not int or not 0 <= seed < SEED_LIMIT:
+            raise ConfigError(f"seed {seed!r:.40} is not an integer from 0 to {SEED_LIMIT - 1}")
+        return dataset, seed
+
+
+def _bounded(items: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+    if len(items) > ITEMS_MAX:
+        raise ConfigError(f"{len(items)} questions in one call (limit {ITEMS_MAX})")
+    return items
+
+
+def _texts(texts: Sequence[Any]) -> tuple[str, ...]:
+    if not all(type(text) is str for text in texts):
+        raise ConfigError("a completion is not a string")
+    return tuple(texts)

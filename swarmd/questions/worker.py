@@ -1,0 +1,62 @@
+"""The life of a forked worker: lock down, read the completions, write one record for each, be killed.
+
+The regenerated items come with the fork; the socket is the only thing it keeps. Its answer is one byte of lockdown steps and then
+9 bytes a completion, in order, so the reader parses nothing and knows how far the worker got.
+"""
+
+import os
+import struct
+from collections.abc import Sequence
+
+from swarmd.questions.channel import read_message, write_all
+from swarmd.questions.extract import AnswerFormat
+from swarmd.questions.regenerate import Item, QuestionSource
+from swarmd.questions.sandbox import SandboxMode, lockdown
+from swarmd.questions.scorers import Reason, Score, score
+
+RECORD = struct.Struct("<Bd")
+"""Reason and reward of one completion."""
+
+_FD_MAX = 256
+
+
+def run(
+    fd: int,
+    items: Sequence[tuple[QuestionSource, Item | None]],
+    answer_format: AnswerFormat,
+    mode: SandboxMode,
+    zygote_pid: int,
+) -> None:
+    """Serve one batch on `fd` and never return; `items` with None could not be regenerated."""
+    try:
+        _keep_only(fd)
+        write_all(fd, bytes([lockdown(mode, zygote_pid)]))
+        texts_RG = read_message(fd)
+        for (source, item), texts in zip(items, texts_RG, strict=True):
+            write_all(fd, b"".join(_record(text, item, source, answer_format) for text in texts))
+        read_message(
+            fd
+        )  # nothing comes: wait to be killed, so that the end of a worker always has the same shape
+    finally:
+        os._exit(0)
+
+
+def _record(
+    text: str | None, item: Item | None, source: QuestionSource, answer_format: AnswerFormat
+) -> bytes:
+    if item is None:
+        result = Score(0.0, Reason.NOT_REGENERATED)
+    elif text is None:  # the service did not send it
+        result = Score(0.0, Reason.OVERSIZE)
+    else:
+        result = score(text, item, source, answer_format)
+    return RECORD.pack(result.reason, result.reward)
+
+
+def _keep_only(fd: int) -> None:
+    """Close everything but `fd`; 0, 1 and 2 become /dev/null: a text must not reach the operator's terminal as a traceback."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    os.closerange(3, fd)
+    os.closerange(fd + 1, _FD_MAX)

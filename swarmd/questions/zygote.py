@@ -1,0 +1,126 @@
+"""The zygote: one single-threaded process that knows the manifest's datasets and forks a worker for every batch.
+
+`python -m swarmd.questions.zygote FD` is started with a clean environment and talks over the inherited socket. It sees addresses of
+questions, never a completion: those go from the service straight to the worker. It ends with the socket, and its workers with it.
+"""
+
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+from collections import OrderedDict
+from typing import Any
+
+from swarmd.errors import SwarmdError
+from swarmd.questions import worker
+from swarmd.questions.channel import Channel
+from swarmd.questions.regenerate import DatasetChoice, Item, QuestionSource
+from swarmd.questions.scorers import score
+from swarmd.questions.selftest import verify
+
+# `score` asks for the prompts and then for a worker, so every item is wanted twice in a row. An item is 1 to 20 kB.
+_ITEMS_KEPT_MAX = 1024
+_WARM_TEXTS = (
+    "",
+    "1",
+    "-2.5",
+    "1/2",
+    "$\\frac{1}{2}$",
+    "[[1, 2], [3, 4]]",
+    "['1.0']",
+    "P ∧ ¬Q",
+    "Monday",
+    "a b, c",
+)
+
+
+class Zygote:
+    """Regenerates items and forks workers, as the messages ask."""
+
+    def __init__(self, channel: Channel, setup: dict[str, Any]) -> None:
+        self._channel = channel
+        self._format, self._mode = setup["answer_format"], setup["sandbox"]
+        self._sources = [QuestionSource(DatasetChoice(**choice)) for choice in setup["datasets"]]
+        self._items: OrderedDict[tuple[int, int], Item | None] = OrderedDict()
+
+    def prepare(self) -> int:
+        """Self-test and warm every dataset, so that no import is left for the sandbox; how many records were compared.
+
+        Raises:
+            IncompatibleSwarm: a known item came out differently.
+        """
+        num_compared = verify(self._sources)
+        for source in self._sources:
+            for seed in range(4):
+                item = source.item(seed)
+                for text in (item["answer"] or "P", *_WARM_TEXTS):
+                    score(text, item, source, "plain")
+        gc.collect()
+        gc.freeze()  # a worker's collections must not copy our pages
+        return num_compared
+
+    def serve(self) -> None:
+        """Answer until the service closes its end (EOFError)."""
+        while True:
+            request, fd = self._channel.receive()
+            if request["op"] == "questions":
+                items = [self._item(*address) for address in request["items"]]
+                self._channel.send({"questions": [item and item["question"] for item in items]})
+            elif request["op"] == "fork" and fd is not None:
+                pid = self._fork(fd, request["items"])
+                os.close(fd)
+                self._channel.send({"pid": pid})
+            elif request["op"] == "end":
+                os.kill(request["pid"], signal.SIGKILL)
+                self._channel.send({"status": os.waitpid(request["pid"], 0)[1]})
+
+    def _fork(self, fd: int, addresses: list[list[int]]) -> int:
+        items = [(self._sources[dataset], self._item(dataset, seed)) for dataset, seed in addresses]
+        zygote_pid = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            worker.run(fd, items, self._format, self._mode, zygote_pid)
+        return pid
+
+    def _item(self, dataset: int, seed: int) -> Item | None:
+        address = dataset, seed
+        if address in self._items:
+            self._items.move_to_end(address)
+            return self._items[address]
+        try:
+            item = self._sources[dataset].item(seed)
+        except Exception:  # noqa: BLE001 - a generator that fails on one seed must not take a peer's whole batch, or us, with it
+            item = None
+        self._items[address] = item
+        if len(self._items) > _ITEMS_KEPT_MAX:
+            self._items.popitem(last=False)
+        return item
+
+
+def main(argv: list[str]) -> None:
+    """Serve on the descriptor named in `argv` until its other end closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the daemon
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)  # bf prints dots while it generates
+    channel = Channel(socket.socket(fileno=int(argv[0])))
+    try:
+        setup, _ = channel.receive()
+        try:
+            zygote = Zygote(channel, setup)
+            num_compared = zygote.prepare()
+        except SwarmdError as error:
+            kind = type(error).__name__
+            channel.send({"error": {"kind": kind, "what": error.what, "why": error.why, "fix": error.fix}})
+            return
+        channel.send({"num_compared": num_compared})
+        zygote.serve()
+    except EOFError:
+        return
+
+
+if __name__ == "__main__":
+    # Under its real name, so that nothing exists twice.
+    importlib.import_module("swarmd.questions.zygote").main(sys.argv[1:])
