@@ -41,6 +41,10 @@ class DataDir:
         return self.root / "rounds.jsonl"
 
     @property
+    def evaluations(self) -> Path:
+        return self.root / "evaluations.jsonl"
+
+    @property
     def socket(self) -> Path:
         """The control socket; a short path in the temporary directory where this one would be too long for a socket."""
         path = self.root / "control.sock"

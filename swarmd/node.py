@@ -469,6 +469,8 @@ def round_line(record: dict[str, Any], num_peers: int) -> str:
 
 
 def _report_evaluation(node: Node, result: dict[str, Any]) -> None:
+    with node.data_dir.evaluations.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(result) + "\n")
     node.say(
         f"held-out    {result['mean']:.4f} ± {result['standard_error']:.4f} "
         f"({result['num_completions']} completions, round {result['round']})"

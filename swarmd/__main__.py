@@ -1,0 +1,5 @@
+"""`python -m swarmd` is `swarmd`."""
+
+from swarmd.cli.main import main
+
+main()

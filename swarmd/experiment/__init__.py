@@ -1,0 +1,1 @@
+"""Controlled runs of real nodes on one machine, and their reports."""

@@ -1,0 +1,133 @@
+"""Several real nodes on this machine: separate processes, identities, ports and directories; the first is the bootstrap.
+
+Used by the demo, the benchmarks and the end-to-end tests. Leaving the context leaves no process behind.
+"""
+
+import contextlib
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from swarmd.control.client import ask
+from swarmd.datadir import DataDir, write_atomically
+from swarmd.errors import SwarmdError
+from swarmd.protocol.signing import Identity
+
+# A node that is asked to stop ends its round and evaluates; on two busy cores that takes seconds.
+STOP_S = 60.0
+
+
+@dataclass
+class LocalNode:
+    """One node: its directory, identity and port, and its process while it runs."""
+
+    name: str
+    data_dir: DataDir
+    identity: Identity
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Its multiaddr, for others to join through."""
+        return f"/ip4/127.0.0.1/tcp/{self.port}/p2p/{self.identity.peer_id}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self.process is not None and self.process.poll() is None
+
+    def ask(self, target: str, *, method: str = "GET") -> Any:
+        """The daemon's answer, or None while it does not answer."""
+        try:
+            return ask(self.data_dir.socket, target, method=method, timeout_s=5)
+        except (SwarmdError, OSError):
+            return None
+
+    def output(self) -> str:
+        """What the daemon printed, with what it said on stderr."""
+        path = self.data_dir.root / "output.log"
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def kill(self) -> None:
+        """SIGKILL for the daemon alone; its children have to notice by themselves."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass
+class LocalSwarm:
+    """A context that holds `num_nodes` nodes below `root`; `arguments` go to every `swarmd start`."""
+
+    root: Path
+    num_nodes: int
+    seed: int = 0
+    arguments: Sequence[str] = ()
+    nodes: list[LocalNode] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        for number in range(self.num_nodes):
+            name = f"node-{number}"
+            directory = self.root / name
+            directory.mkdir(parents=True, exist_ok=True)
+            data_dir = DataDir(directory)
+            secret = hashlib.sha256(f"swarmd local node {self.seed} {number}".encode()).digest()
+            if not data_dir.identity.exists():
+                write_atomically(data_dir.identity, secret, mode=0o600)
+            identity = Identity.from_seed(data_dir.identity.read_bytes())
+            self.nodes.append(LocalNode(name, data_dir, identity, free_port()))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop(evaluate=False, patience_s=5.0 if exception[0] else STOP_S)
+
+    def start(self, *numbers: int, extra: Sequence[str] = ()) -> None:
+        """Start these nodes (all, when none is named)."""
+        for number in numbers or range(self.num_nodes):
+            node = self.nodes[number]
+            bootstrap = [] if number == 0 else ["--bootstrap", self.nodes[0].address]
+            command = [sys.executable, "-m", "swarmd", "start", "--data-dir", str(node.data_dir.root)]
+            command += ["--listen", f"/ip4/127.0.0.1/tcp/{node.port}", "--metrics-port", "0"]
+            with (node.data_dir.root / "output.log").open("ab") as output:
+                node.process = subprocess.Popen(
+                    [*command, *bootstrap, *self.arguments, *extra],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl-C is ours to pass on
+                )
+
+    def stop(self, *, evaluate: bool, patience_s: float = STOP_S) -> None:
+        """End all nodes in order, then for certain."""
+        for node in self.nodes:
+            if node.running and node.ask(f"/v1/stop?evaluate={int(evaluate)}", method="POST") is None:
+                self._signal(node, signal.SIGTERM)
+        deadline = time.monotonic() + patience_s
+        for node in self.nodes:
+            if node.process is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    node.process.wait(max(0.0, deadline - time.monotonic()))
+                if node.running:
+                    self._signal(node, signal.SIGKILL)
+                    node.process.wait()
+
+    def _signal(self, node: LocalNode, number: int) -> None:
+        if node.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(node.process.pid, number)
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
