@@ -13,7 +13,7 @@ from torch import Tensor, nn
 # Entropy is read off this many rows a tile: it is a gauge, and a full one would double the head's memory.
 ENTROPY_ROWS_A_TILE = 64
 
-# Given the log-probs of a tile and where the tile lies among the N targets: the derivative of the loss by each.
+# Given the log-probs of a tile and where the tile lies among the N targets: the derivative of the loss by each, in their precision.
 SlopeOf = Callable[[Tensor, slice], Tensor]
 
 

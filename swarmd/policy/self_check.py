@@ -16,8 +16,7 @@ from swarmd.policy.update_settings import UpdateSettings
 # Relative difference that two orders of summation explain. Wrong positions, masks or heads are off by 0.1 and more; an
 # architecture's soft caps and logit scales by 0.01 and more.
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 8e-2, torch.float16: 2e-2}
-GROUPS_MAX, COMPLETIONS_MAX = 2, 2
-PROMPT_TOKENS_MAX, COMPLETION_TOKENS_MAX = 48, 24
+PROMPT_TOKENS_MAX, COMPLETION_TOKENS_MIN, COMPLETION_TOKENS_MAX = 48, 8, 24
 GRADIENT_ELEMENTS_MAX = 2**23  # the smallest parameters first: norms and biases of every layer are among them
 
 # What architectures answer to arguments or layouts they do not know.
@@ -66,15 +65,19 @@ def check_packed_pass(
 
 
 def _sample(groups: Sequence[PromptGroup]) -> Pack:
-    """Two small groups, so that a leak between groups, and between completions of one, would show."""
-    widest = sorted(groups, key=lambda group: -len(group.completions))[:GROUPS_MAX]
+    """Two small groups of two completions each, so that a leak between either, or a wrong position, would show.
+
+    Made of the round's own tokens, repeated where they are too few: a round of one-word answers must not pass by default.
+    """
+    longest = sorted(groups, key=lambda group: -max(c.num_forwarded for c in group.completions))
     pack = Pack()
-    for group in widest if len(widest) == GROUPS_MAX else [*widest, *widest]:
+    for group in (longest[0], longest[-1]):
         kept = []
-        for weighed in group.completions[:COMPLETIONS_MAX]:
-            short = replace(
-                weighed.completion, ids=weighed.completion.ids[:COMPLETION_TOKENS_MAX], old_logps_T=None
-            )
+        for weighed in (group.completions[0], group.completions[-1]):
+            ids = (weighed.completion.ids * COMPLETION_TOKENS_MIN)[
+                : max(len(weighed.completion.ids), COMPLETION_TOKENS_MIN)
+            ]
+            short = replace(weighed.completion, ids=ids[:COMPLETION_TOKENS_MAX], old_logps_T=None)
             kept.append(replace(weighed, completion=short))
         pack.add(PromptGroup(group.prompt_ids[-PROMPT_TOKENS_MAX:], tuple(kept)))
     return pack
