@@ -5,10 +5,7 @@ py-libp2p gets wrong is put right in `swarmd.swarm.hardening`; here are the para
 """
 
 import contextlib
-import logging
 import math
-import socket
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, fields
 from typing import Any
@@ -17,6 +14,7 @@ import multiaddr
 import trio
 from libp2p import new_host
 from libp2p.crypto.ed25519 import create_new_key_pair
+from libp2p.exceptions import BaseLibp2pError
 from libp2p.network.config import ConnectionConfig, RetryConfig
 from libp2p.peer.id import ID
 from libp2p.pubsub.gossipsub import PROTOCOL_ID_V11, PROTOCOL_ID_V12
@@ -25,7 +23,7 @@ from libp2p.rcmgr import ResourceManager
 from libp2p.rcmgr.manager import ResourceLimits
 from libp2p.tools.anyio_service import background_trio_service
 
-from swarmd.errors import ConfigError, PortTaken
+from swarmd.errors import ConfigError
 from swarmd.swarm import hardening
 from swarmd.swarm.addresses import ListenAddress
 
@@ -81,6 +79,7 @@ class Stack:
     gossipsub: Any
     host_counters: Any
     listen: ListenAddress
+    sockets: "_OpenConnections"
 
     @property
     def peer_id(self) -> str:
@@ -109,9 +108,9 @@ class Stack:
                 hardening.assert_listening(self.host, [self.listen.text])
                 await self.pubsub.wait_until_ready()
                 yield
-        finally:  # a listener that outlives its host keeps stealing connections (SO_REUSEPORT)
-            with trio.move_on_after(5, shield=True):
-                await hardening.close_listeners(self.host)
+        finally:  # a crashed host leaves both behind, and neighbours would go on writing into the dead connections
+            await hardening.close_listeners(self.host)
+            await self.sockets.close()
 
     async def wait_stopped(self) -> None:
         """Returns when a service has ended without an error, which none should."""
@@ -127,7 +126,6 @@ def build(identity_seed: bytes, listen: ListenAddress, announce: str | None, lim
         identity_seed: 32 bytes, the Ed25519 seed of this node.
         announce: `/ip4|dns4/HOST/tcp/PORT` that others should dial, or None to let them see for themselves.
     """
-    silence()
     hardening.install_once()
     key_pair = create_new_key_pair(identity_seed)
     host = new_host(
@@ -162,10 +160,9 @@ def build(identity_seed: bytes, listen: ListenAddress, announce: str | None, lim
     )
     gossipsub = hardening.HardenedGossipSub(**_gossipsub_options(same_ip_is_normal=listen.is_loopback))
     pubsub = hardening.HardenedPubsub(host, gossipsub, **PUBSUB_OPTIONS)
-    pubsub.counter = (
-        time.time_ns()
-    )  # a restarted node must not repeat sequence numbers: peers would call its messages seen
-    return Stack(host, pubsub, gossipsub, counters, listen)
+    sockets = _OpenConnections()
+    network.register_notifee(sockets)
+    return Stack(host, pubsub, gossipsub, counters, listen, sockets)
 
 
 def _announced(listen: ListenAddress, announce: str | None) -> list[Any] | None:
@@ -242,45 +239,35 @@ def _connections(limits: NetworkLimits) -> Any:
     )
 
 
-def require_free_port(listen: ListenAddress) -> None:
-    """libp2p listens with SO_REUSEPORT, so that a second daemon on the port would start and share its connections. Ask first.
+class _OpenConnections:
+    """Connections that have begun and not ended. py-libp2p clears its own list when it dies, without closing what was on it."""
 
-    Raises:
-        PortTaken: somebody listens there.
-        ConfigError: the address is not one of this machine.
-    """
-    if listen.port == 0:
-        return
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of our last life may linger
-        try:
-            probe.bind((listen.host, listen.port))
-        except PermissionError as error:
-            raise PortTaken(f"cannot listen on tcp port {listen.port}: {error.strerror}") from error
-        except OSError as error:
-            if error.errno == 99:  # EADDRNOTAVAIL
-                raise ConfigError(
-                    f"cannot listen on {listen.host}: it is no address of this machine"
-                ) from error
-            raise PortTaken(
-                f"cannot listen on tcp port {listen.port}: it is in use",
-                "another program, perhaps another swarmd node, listens there",
-                "stop it, or give this node another port",
-            ) from error
+    def __init__(self) -> None:
+        self._open: set[Any] = set()
+
+    async def connected(self, network: Any, connection: Any) -> None:
+        self._open.add(connection)
+
+    async def disconnected(self, network: Any, connection: Any) -> None:
+        self._open.discard(connection)
+
+    async def _ignore(self, network: Any, subject: Any) -> None:
+        pass
+
+    opened_stream = closed_stream = listen = listen_close = _ignore
+
+    async def close(self) -> None:
+        """Close the sockets beneath them, all at once, also under cancellation; at most a second."""
+        with trio.move_on_after(1, shield=True):
+            async with trio.open_nursery() as nursery:
+                for connection in self._open:
+                    nursery.start_soon(_close_socket, connection)
+        self._open.clear()
 
 
-def silence() -> None:
-    """Remote misbehaviour fills the log of py-libp2p; here it is counted instead."""
-    for name in ("libp2p", "multiaddr", "async_service", "anyio_service"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    root = logging.getLogger()  # parts of it log through the root logger itself
-    if _not_from_libp2p not in root.filters:
-        root.addFilter(_not_from_libp2p)
-
-
-def _not_from_libp2p(record: logging.LogRecord) -> bool:
-    return "/libp2p/" not in record.pathname
+async def _close_socket(connection: Any) -> None:
+    with contextlib.suppress(BaseLibp2pError, trio.BrokenResourceError, trio.ClosedResourceError, OSError):
+        await connection.muxed_conn.secured_conn.close()
 
 
 async def _connect_nobody() -> None:

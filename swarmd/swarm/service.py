@@ -23,16 +23,13 @@ from swarmd.swarm import addresses, hardening
 from swarmd.swarm.accounts import Accounts
 from swarmd.swarm.bootstrap import Discovery
 from swarmd.swarm.dial import Dialled
-from swarmd.swarm.host import Stack, build, host_of_connection, limits_from, require_free_port
+from swarmd.swarm.host import Stack, build, host_of_connection, limits_from
 from swarmd.swarm.peer_book import PeerBook
 
 Emit = Callable[[str, dict[str, Any]], None]
 
 # Between two lives of the libp2p objects. A life of a minute counts as a recovery and starts from the shortest again.
 REBUILD_S_MIN, REBUILD_S_MAX, LIFE_S_GOOD = 0.5, 30.0, 60.0
-# How long `publish` waits for room in the queues of its neighbours: 32 messages each, and a full one drops in silence.
-PUBLISH_WAIT_S_MAX = 5.0
-_QUEUE_HIGH = 16
 LAG_PERIOD_S = 1.0
 
 
@@ -96,10 +93,8 @@ class NetworkService:
         """Serve until cancelled. `task_status` receives {peer_id, addresses, topic} once listening.
 
         Raises:
-            PortTaken: at the first start only.
-            ConfigError: the listen address is not one of this machine.
+            PortTaken: at the first start only; the port is in use, or the address is not one of this machine.
         """
-        require_free_port(self._listen)
         delay_s = REBUILD_S_MIN
         while True:
             began_at = trio.current_time()
@@ -185,7 +180,6 @@ class NetworkService:
             self._counters["publish_refused"] += 1
             raise LocalError(f"own message refused by rule {outcome.rule}: {outcome.detail}")
         topic = self._manifest.topic
-        await self._wait_for_room(stack)
         await stack.pubsub.publish(topic, data)
         self._counters["published"] += 1
         self._counters["published_bytes"] += len(data)
@@ -262,15 +256,6 @@ class NetworkService:
         self._emit("batch", {"data": data, "forwarder": peer_id, "received_ms": received_ms})
         return hardening.Verdict.ACCEPT
 
-    async def _wait_for_room(self, stack: Stack) -> None:
-        """Pace ourselves: py-libp2p queues 32 messages per neighbour and drops the rest without a word."""
-        mesh = stack.gossipsub.mesh.get(self._manifest.topic, set())
-        with trio.move_on_after(PUBLISH_WAIT_S_MAX) as scope:
-            while any(len(stack.pubsub.peer_queues.get(peer, ())) >= _QUEUE_HIGH for peer in mesh):  # noqa: ASYNC110 - py-libp2p's queues tell nobody
-                await trio.sleep(0.02)
-        if scope.cancelled_caught:
-            self._counters["publish_congested"] += 1
-
     # -- peers
 
     def _connection_changed(self, peer: ID, *, connected: bool) -> None:
@@ -325,7 +310,6 @@ COUNTERS = (
     "published",
     "published_bytes",
     "publish_refused",
-    "publish_congested",
     "host_deaths",
     "exchange_asked",
     "exchange_answered",

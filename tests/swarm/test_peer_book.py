@@ -1,0 +1,86 @@
+"""The peer book never stops a node."""
+
+import json
+
+import pytest
+from swarmd.protocol.signing import Identity
+
+from swarmd.swarm.addresses import PeerAddress, parse
+from swarmd.swarm.peer_book import ADDRESSES_MAX, PeerBook
+from tests.swarm.nodes import seed
+
+
+def address(number: int, port: int = 4810) -> PeerAddress:
+    found = parse(f"/ip4/10.0.0.1/tcp/{port}/p2p/{Identity.from_seed(seed(number)).peer_id}")
+    assert found is not None
+    return found
+
+
+def save(book: PeerBook) -> None:
+    content = book.unsaved()
+    assert content is not None
+    book.write(content)
+
+
+def test_what_worked_is_found_again_the_freshest_first(tmp_path):
+    book = PeerBook(tmp_path / "peers.json")
+    book.record(address(1), 100)
+    book.record(address(2), 200)
+    save(book)
+    assert PeerBook(tmp_path / "peers.json").addresses() == [address(2), address(1)]
+
+
+def test_a_peer_has_one_address_the_last_that_worked():
+    book = PeerBook(None)
+    book.record(address(1, port=1), 100)
+    book.record(address(1, port=2), 200)
+    assert book.addresses() == [address(1, port=2)]
+
+
+def test_the_book_is_bounded():
+    book = PeerBook(None)
+    for number in range(ADDRESSES_MAX + 5):
+        book.record(address(number), number)
+    assert len(book.addresses()) == ADDRESSES_MAX
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"version": 9, "peers": []}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"version": 1, "peers": [3]}',
+    ],
+)
+def test_a_damaged_file_starts_an_empty_book(tmp_path, content):
+    path = tmp_path / "peers.json"
+    path.write_bytes(content)
+    book = PeerBook(path)
+    assert (book.addresses(), book.num_corrupt) == ([], 1)
+
+
+def test_one_bad_entry_costs_only_itself(tmp_path):
+    path = tmp_path / "peers.json"
+    entries = [{"address": "nonsense", "last_ok_s": 1}, {"address": address(1).text, "last_ok_s": 1}]
+    path.write_text(json.dumps({"version": 1, "peers": entries}))
+    book = PeerBook(path)
+    assert (book.addresses(), book.num_corrupt) == ([address(1)], 1)
+
+
+def test_a_folder_that_cannot_be_written_is_counted(tmp_path):
+    (tmp_path / "file").touch()
+    book = PeerBook(None)
+    book.path = tmp_path / "file" / "peers.json"
+    book.record(address(1), 1)
+    save(book)
+    assert book.num_write_errors == 1
+
+
+def test_nothing_new_is_not_written():
+    book = PeerBook(None)
+    assert book.unsaved() is None
