@@ -1,0 +1,206 @@
+"""The buffer when things go wrong: kill -9, restarts, a full disk, damaged and foreign files."""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swarmd.errors import DiskFull, StateError
+from swarmd.experience import schema
+from swarmd.experience.buffer import AddResult, SwarmBuffer
+from swarmd.experience.counters import QuestionCounter
+from tests.experience.batches import NOW_MS, add, open_buffer
+
+VICTIM = """
+import json, pathlib, sys
+from tests.experience.batches import add, open_buffer
+buffer = open_buffer(pathlib.Path(sys.argv[1]), rollouts_max=50)
+for number in range(10**6):
+    first = buffer.reserve_counters(3)
+    add(buffer, "ann", [first, first + 1, first + 2], text="x" * 2000)
+    print(json.dumps([first, buffer.counts(0).num_rollouts]), flush=True)
+"""
+
+
+def damage(path: Path) -> None:
+    """Overwrite the middle of a database, as a failing disk would."""
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (size - 4096))
+
+
+def fill(buffer: SwarmBuffer) -> None:
+    """Let the database file grow no further."""
+    pages = buffer._store.transaction(lambda db: db.execute("PRAGMA page_count").fetchone()[0])
+    buffer._store.transaction(lambda db: db.execute(f"PRAGMA max_page_count={pages}").fetchone())
+
+
+def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path)
+    add(buffer, "ann", [1, 2])
+    buffer.sample(1, random.Random(1), now_ms=NOW_MS)
+    before = buffer.counts(NOW_MS)
+    buffer.close()
+    assert open_buffer(tmp_path).counts(NOW_MS) == before
+
+
+def test_duplicates_are_known_after_a_restart_even_when_evicted(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, rollouts_max=1)
+    add(buffer, "ann", [1], age_s=60)
+    add(buffer, "ann", [2])
+    buffer.close()
+    assert add(open_buffer(tmp_path, rollouts_max=1), "ann", [1, 2]) == AddResult(0, 2, 0)
+
+
+def test_tombstones_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "TOMBSTONES_MAX", 5)
+    buffer = open_buffer(tmp_path, rollouts_max=1)
+    for counter in range(20):
+        add(buffer, "ann", [counter], age_s=100 - counter)
+    count = "SELECT count(*) FROM tombstones"
+    assert buffer._store.transaction(lambda db: db.execute(count).fetchone()[0]) == 5
+
+
+def test_a_higher_limit_of_uses_brings_used_up_rollouts_back(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, uses_max=1)
+    add(buffer, "ann", [1])
+    buffer.sample(1, random.Random(1), now_ms=NOW_MS)
+    buffer.close()
+    assert open_buffer(tmp_path, uses_max=2).counts(NOW_MS).num_drawable == 1
+
+
+def test_another_swarm_finds_an_empty_buffer_but_counters_go_on(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, digest=b"one")
+    add(buffer, "ann", [1, 2])
+    buffer.reserve_counters(10)
+    buffer.close()
+    other = open_buffer(tmp_path, digest=b"two")
+    assert (other.num_foreign, other.counts(NOW_MS).num_rollouts, other.reserve_counters(1)) == (2, 0, 10)
+    assert add(other, "ann", [1]) == AddResult(1, 0, 0)
+
+
+def test_kill_9_in_the_middle_of_adds_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    child = subprocess.Popen(
+        [sys.executable, "-c", VICTIM, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert child.stdout is not None
+    lines = [child.stdout.readline() for _ in range(40)]
+    child.send_signal(signal.SIGKILL)
+    lines += child.stdout.readlines()
+    child.wait()
+    first, num_rollouts = json.loads([line for line in lines if line.endswith("\n")][-1])
+
+    buffer = open_buffer(tmp_path, rollouts_max=50)
+    assert buffer._store.transaction(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == ("ok",)
+    assert add(buffer, "ann", [first, first + 1, first + 2]) == AddResult(0, 3, 0)
+    assert buffer.counts(NOW_MS).num_rollouts == num_rollouts == 50
+    assert buffer.reserve_counters(1) >= first + 3
+    assert buffer.moved_aside == ()
+
+
+def test_counters_are_given_out_once_across_restarts(tmp_path: Path) -> None:
+    firsts = []
+    for num in (1, 4, 2):
+        buffer = open_buffer(tmp_path)
+        firsts.append(buffer.reserve_counters(num))
+        buffer.close()
+    assert firsts == [0, 1, 5]
+
+
+def test_counters_survive_the_loss_of_the_buffer(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path)
+    buffer.reserve_counters(7)
+    buffer.close()
+    (tmp_path / "buffer.sqlite").unlink()
+    assert open_buffer(tmp_path).reserve_counters(1) == 7
+
+
+def test_no_counters_at_all_cannot_be_reserved(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        open_buffer(tmp_path).reserve_counters(0)
+
+
+def test_a_damaged_counter_is_refused_rather_than_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "node.sqlite"
+    path.write_bytes(b"not a database, however long it may be" * 40)
+    with pytest.raises(StateError, match="damaged"):
+        QuestionCounter(path)
+
+
+def test_a_full_disk_loses_nothing_that_was_stored(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path)
+    add(buffer, "ann", [1, 2])
+    before = buffer.counts(NOW_MS)
+    fill(buffer)
+    with pytest.raises(DiskFull, match="no space") as caught:
+        add(buffer, "bob", range(50), text="x" * 10_000)
+    assert caught.value.exit_code == 17
+    assert buffer.counts(NOW_MS) == before
+
+
+def test_a_buffer_works_again_once_there_is_space(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path)
+    fill(buffer)
+    with pytest.raises(DiskFull):
+        add(buffer, "bob", range(50), text="x" * 10_000)
+    buffer._store.transaction(lambda db: db.execute("PRAGMA max_page_count=1000000").fetchone())
+    assert add(buffer, "bob", range(50), text="x" * 10_000).num_added == 50
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 1000, b"SQLite format 3\x00" + b"\xff" * 5000])
+def test_a_file_that_is_no_database_is_moved_aside(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "buffer.sqlite").write_bytes(content)
+    buffer = open_buffer(tmp_path)
+    assert buffer.moved_aside == (tmp_path / "buffer.sqlite.corrupt-1",)
+    assert buffer.moved_aside[0].read_bytes() == content
+    assert add(buffer, "ann", [1]).num_added == 1
+
+
+def test_damage_found_later_costs_the_content_but_not_the_node(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path)
+    add(buffer, "ann", range(100), text="x" * 500)
+    buffer.close()
+    damage(tmp_path / "buffer.sqlite")
+    buffer = open_buffer(tmp_path)
+    assert add(buffer, "ann", [1]).num_added == 1
+    assert buffer.sample(1, random.Random(1), now_ms=NOW_MS).shortfall == 0
+    assert len(buffer.moved_aside) == 1
+
+
+def test_a_second_damaged_file_does_not_replace_the_first(tmp_path: Path) -> None:
+    for content in (b"first" * 1000, b"second" * 1000):
+        (tmp_path / "buffer.sqlite").write_bytes(content)
+        open_buffer(tmp_path).close()
+    assert (tmp_path / "buffer.sqlite.corrupt-1").read_bytes() == b"first" * 1000
+    assert (tmp_path / "buffer.sqlite.corrupt-2").read_bytes() == b"second" * 1000
+
+
+def test_a_newer_schema_is_refused_and_both_versions_named(tmp_path: Path) -> None:
+    open_buffer(tmp_path).close()
+    with sqlite3.connect(tmp_path / "buffer.sqlite") as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(StateError, match=f"schema 99, this swarmd knows {schema.VERSION}") as caught:
+        open_buffer(tmp_path)
+    assert caught.value.exit_code == 16
+
+
+def test_a_missing_folder_is_the_operators_to_mend(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="cannot use"):
+        open_buffer(tmp_path / "nowhere")
+
+
+def test_a_second_reader_does_not_disturb_the_node(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path)
+    add(buffer, "ann", [1])
+    with sqlite3.connect(tmp_path / "buffer.sqlite") as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM rollouts").fetchone()
+        assert add(buffer, "ann", [2]).num_added == 1
