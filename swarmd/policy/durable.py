@@ -1,0 +1,102 @@
+"""Folders that appear complete or not at all, also across a power cut; imports no torch.
+
+Written to a temporary sibling, flushed, renamed, and the rename flushed too. What a crash left behind is recognised by its name.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from swarmd.errors import DiskFull, LocalError, StateError
+
+TEMPORARY, REPLACED = ".tmp-", ".old-"
+# Left free when we write: the rollout buffer's journal and the log live on the same disk and must not meet a full one.
+_RESERVE_BYTES = 64 * 2**20
+
+
+@contextmanager
+def fresh_directory(target: Path, what: str, *, size_bytes: int = 0) -> Iterator[Path]:
+    """A temporary folder to fill, which becomes `target` on a normal exit; files in it must be flushed by who writes them.
+
+    An existing `target` is replaced, and put back by `clean` when we die in between.
+
+    Args:
+        target: the folder to be; its parents are made.
+        what: what is written, for messages.
+        size_bytes: what it will hold; more than the free space is refused before anything is written.
+
+    Raises:
+        DiskFull: no space; nothing is left behind and `target` is as it was.
+        StateError: any other failure to write.
+    """
+    temporary = target.with_name(f"{TEMPORARY}{target.name}")
+    replaced = target.with_name(f"{REPLACED}{target.name}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if size_bytes and shutil.disk_usage(target.parent).free < size_bytes + _RESERVE_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        yield temporary
+        fsync_directory(temporary)
+        if target.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
+            target.rename(replaced)
+        temporary.rename(target)
+        fsync_directory(target.parent)
+    except OSError as error:
+        raise _disk_error(error, what, target.parent, size_bytes) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if target.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
+
+
+def clean(directory: Path) -> list[str]:
+    """Remove what a crash left in `directory`, and put back a folder that was caught being replaced; returns what was done."""
+    done = []
+    for path in sorted(directory.glob(f"{TEMPORARY}*")):
+        shutil.rmtree(path, ignore_errors=True)
+        done.append(f"removed unfinished {path.name.removeprefix(TEMPORARY)}")
+    for path in sorted(directory.glob(f"{REPLACED}*")):
+        target = path.with_name(path.name.removeprefix(REPLACED))
+        if target.exists():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.rename(target)
+            done.append(f"restored {target.name}")
+    return done
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a small file, flushed to the disk. Raises OSError."""
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def fsync_directory(path: Path) -> None:
+    """Flush a folder's entries, so that a rename inside it survives a power cut. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _disk_error(error: OSError, what: str, directory: Path, size_bytes: int) -> LocalError:
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return StateError(
+            f"cannot write {what} in {directory}", str(error), "check the folder and its permissions"
+        )
+    free = shutil.disk_usage(next(p for p in (directory, *directory.parents) if p.exists())).free
+    need = f", {size_bytes / 2**20:.0f} MiB are needed" if size_bytes else ""
+    return DiskFull(
+        f"no space for {what} in {directory}",
+        f"{free / 2**20:.0f} MiB are free{need}",
+        "free some space, or keep fewer checkpoints (checkpoint.keep)",
+    )

@@ -1,0 +1,259 @@
+"""The policy process: generation, the update, or both on one model; plain blocking code, served by `processes.child`.
+
+With both roles the engine samples from the very module that the learner changes, so new weights cost nothing. Nothing that came
+from a peer is decoded here but text, and no failure of a checkpoint undoes an update.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from swarmd.errors import DiskFull, OutOfMemory, StateError, SwarmdError
+from swarmd.experience.rollouts import ScoredRollout
+from swarmd.policy import checkpoints, weights
+from swarmd.policy.export import export_folder
+from swarmd.policy.generate import Engine, Sampled, Sampling, TransformersEngine
+from swarmd.policy.learner import Learner
+from swarmd.policy.loading import context_tokens_max, load_model, load_tokeniser
+from swarmd.policy.memory import free_memory, is_out_of_memory
+from swarmd.policy.options import PolicyOptions
+from swarmd.policy.tokenise import Tokeniser
+from swarmd.policy.training_set import token_rollouts
+
+
+class PolicyService:
+    """Operations on one policy, called one at a time.
+
+    Args:
+        emit: takes events; never blocks.
+        roles: `generate`, `update`, or both.
+        model_dir: a Hugging Face folder.
+        device: `cpu`, `cuda`, `cuda:N` or `mps`.
+        threads: CPU threads; 0 lets torch choose.
+        settings: see `PolicyOptions.from_settings`.
+        checkpoints_dir: where checkpoints lie; None for a node that keeps none.
+    """
+
+    OPS = frozenset({"generate", "update", "load_weights", "publish_weights", "export", "info"})
+
+    def __init__(
+        self,
+        emit: Callable[[str, dict[str, Any]], None],
+        *,
+        roles: Sequence[str],
+        model_dir: str,
+        device: str,
+        threads: int,
+        settings: dict[str, Any],
+        checkpoints_dir: str | None,
+    ) -> None:
+        self._emit = emit
+        self._roles = frozenset(roles)
+        self._model_dir = Path(model_dir)
+        self._device = device
+        self._threads = threads
+        self._options = PolicyOptions.from_settings(settings)
+        self._model_name = str(settings.get("policy", {}).get("model") or self._model_dir.name)
+        self._checkpoints = Path(checkpoints_dir) if checkpoints_dir else None
+        self._version = 0
+        self._model: Any = None
+        self._tokeniser: Tokeniser
+        self._engine: Engine | None = None
+        self._learner: Learner | None = None
+
+    def start(self) -> dict[str, Any]:
+        """Load the model, then the newest good checkpoint over it; what `info` says, plus `state`, `resumed_from`, `skipped`.
+
+        Raises:
+            ModelUnavailable, NoDevice, OutOfMemory: see `loading`.
+            StateError: the checkpoints are another model's, or a later program's.
+        """
+        started = time.perf_counter()
+        if self._threads:
+            torch.set_num_threads(self._threads)
+        self._tokeniser = load_tokeniser(self._model_dir)
+        self._model = load_model(self._model_dir, self._device)
+        if "update" in self._roles:
+            self._learner = Learner(self._model, self._options.update, device=self._device)
+        if "generate" in self._roles:
+            self._engine = TransformersEngine(
+                self._model,
+                eos_ids=self._tokeniser.eos_ids,
+                pad_id=self._tokeniser.pad_id,
+                batch_tokens_max=self._options.batch_tokens_max,
+                context_tokens_max=context_tokens_max(self._model.config),
+            )
+        found = self._resume()
+        return self.info() | {
+            "resumed_from": found.path.name if found.path else None,
+            "state": found.state,
+            "skipped": list(found.skipped),
+            "seconds": time.perf_counter() - started,
+        }
+
+    def info(self) -> dict[str, Any]:
+        """What runs here, in plain values."""
+        return {
+            "model": self._model_name,
+            "num_parameters": sum(parameter.numel() for parameter in self._model.parameters()),
+            "policy_version": self._version,
+            "device": self._device,
+            "engine": self._engine.name if self._engine else "none",
+            "roles": sorted(self._roles),
+            "has_chat_template": self._tokeniser.has_chat_template,
+            "tokens_max": self._options.tokens_max,
+        }
+
+    def generate(
+        self, prompts: Sequence[str], num_completions: int, temperature: float, tokens_max: int, seed: int
+    ) -> dict[str, Any]:
+        """`num_completions` for each prompt; equal arguments and weights give equal completions.
+
+        Raises:
+            OutOfMemory: not even a single completion fits.
+            SwarmdError: this process does not generate.
+        """
+        if self._engine is None:
+            raise SwarmdError("this policy process does not generate", f"its roles are {sorted(self._roles)}")
+        started = time.perf_counter()
+        prompt_ids = [self._tokeniser.prompt_ids(prompt) for prompt in prompts]
+        sampled_RG = self._engine.generate(
+            prompt_ids, Sampling(num_completions, temperature, tokens_max, seed)
+        )
+        return {
+            "policy_version": self._version,
+            "completions_RG": [[self._completion(sampled) for sampled in row] for row in sampled_RG],
+            "num_prompt_tokens": sum(map(len, prompt_ids)),
+            "num_completion_tokens": sum(len(sampled.ids) for row in sampled_RG for sampled in row),
+            "seconds": time.perf_counter() - started,
+        }
+
+    def update(
+        self, rollouts: Sequence[dict[str, Any]], round: int, state: dict[str, Any], checkpoint: bool
+    ) -> dict[str, Any]:
+        """One policy update on a round's rollouts (`ScoredRollout.to_wire`), then perhaps a checkpoint holding `state`.
+
+        No rollouts and `checkpoint` just writes one. A checkpoint that cannot be written is reported in `checkpoint_error`
+        (`kind`, `what`, `why`, `fix`), not raised: the update has happened.
+
+        Raises:
+            OutOfMemory: the update does not fit; the weights are as they were.
+            SwarmdError: this process does not update.
+        """
+        learner = self._updating()
+        started = time.perf_counter()
+        scored = [ScoredRollout.from_wire(rollout) for rollout in rollouts]
+        training_set = token_rollouts(
+            scored, self._tokeniser, self._options, context_tokens_max(self._model.config)
+        )
+        try:
+            stats = learner.update(training_set)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self._model.zero_grad(set_to_none=True)
+            free_memory()
+            raise OutOfMemory(
+                f"the update of round {round} does not fit in memory",
+                str(error).partition("\n")[0],
+                "lower update.micro_batch_tokens or policy.tokens_max, or take a smaller model",
+            ) from error
+        if stats.num_steps:
+            self._version += 1
+            if self._engine:
+                self._engine.weights_changed()
+        saved = self._save(state) if checkpoint else {"checkpoint": None}
+        return {
+            **stats.to_dict(),
+            "policy_version": self._version,
+            "seconds_update": stats.seconds,
+            "seconds": time.perf_counter() - started,
+            **saved,
+        }
+
+    def publish_weights(self, directory: str) -> dict[str, Any]:
+        """Write the weights for a generating process to load. Raises DiskFull."""
+        path = weights.save_weights(self._model, Path(directory), self._version)
+        return {"path": str(path), "policy_version": self._version}
+
+    def load_weights(self, path: str, policy_version: int) -> dict[str, Any]:
+        """Take published weights. Raises StateError when they do not fit; the model is then as it was."""
+        weights.load_weights(self._model, Path(path))
+        self._version = policy_version
+        if self._learner:
+            self._learner.weights_changed()
+        if self._engine:
+            self._engine.weights_changed()
+        return {"policy_version": policy_version}
+
+    def export(self, directory: str) -> dict[str, Any]:
+        """Write a Hugging Face folder with the present weights. Raises DiskFull, StateError (the folder exists)."""
+        export_folder(
+            self._model,
+            self._tokeniser,
+            Path(directory),
+            source_dir=self._model_dir,
+            model_name=self._model_name,
+            policy_version=self._version,
+        )
+        return {"path": directory, "policy_version": self._version}
+
+    def _resume(self) -> checkpoints.Found:
+        if self._checkpoints is None:
+            return checkpoints.Found()
+        # Only one process writes there, so only that one may tidy up.
+        writes = self._learner is not None
+        found = (checkpoints.recover if writes else checkpoints.newest_valid)(self._checkpoints)
+        for line in found.skipped:
+            self._emit("checkpoint_skipped", {"reason": line})
+        if found.path is None:
+            return found
+        if found.model != self._model_name:
+            raise StateError(
+                f"the checkpoints in {self._checkpoints} are of model {found.model}, not {self._model_name}",
+                "a checkpoint holds one model's weights and optimizer",
+                f"go on with --model {found.model}, or move the checkpoints away to start afresh",
+            )
+        weights.load_weights(self._model, found.path / checkpoints.MODEL_FILE)
+        self._version = found.policy_version
+        if self._learner:
+            self._learner.weights_changed()
+            self._learner.load_optimizer_tensors(checkpoints.read_optimizer(found.path))
+        return found
+
+    def _save(self, state: dict[str, Any]) -> dict[str, Any]:
+        learner = self._updating()
+        if self._checkpoints is None:
+            return {"checkpoint": None}
+        started = time.perf_counter()
+        try:
+            name = checkpoints.save(
+                self._checkpoints,
+                policy_version=self._version,
+                model=self._model_name,
+                weights=weights.named_tensors(self._model),
+                optimizer=learner.optimizer_tensors(),
+                state=state,
+                keep=self._options.checkpoints_keep,
+            )
+        except (DiskFull, StateError) as error:
+            detail = {"kind": type(error).__name__, "what": error.what, "why": error.why, "fix": error.fix}
+            return {"checkpoint": None, "checkpoint_error": detail}
+        return {"checkpoint": name, "seconds_checkpoint": time.perf_counter() - started}
+
+    def _updating(self) -> Learner:
+        if self._learner is None:
+            raise SwarmdError("this policy process does not update", f"its roles are {sorted(self._roles)}")
+        return self._learner
+
+    def _completion(self, sampled: Sampled) -> dict[str, Any]:
+        return {
+            "text": self._tokeniser.text(sampled.ids),
+            "finished": sampled.finished,
+            "token_ids": sampled.ids,
+            "logprob_sum": sampled.logprob_sum,
+            "num_tokens": len(sampled.ids),
+        }
