@@ -1,1 +1,4 @@
-"""The contract between nodes, pure: types, wire, signing, rules, seen, manifest. `proto/` says the same in prose, with vectors."""
+"""The contract between nodes: types, bytes, signatures, rules, manifest.
+
+Pure: no clock, no socket, no file but the manifests that ship with it. `proto/` says the same in prose, for other implementations; where the two disagree, one of them has a bug.
+"""

@@ -1,145 +1,221 @@
-"""A swarm's manifest: which questions, in which words, scored how, within which limits.
+"""A swarm is a manifest: which datasets, how they are asked and scored, and the limits of a message.
 
-Its digest is part of the topic, so nodes that would disagree never meet. `proto/WIRE.md` gives the byte layouts.
+Its digest is part of the topic's name and of every question's seed, so nodes that would disagree never meet, and a rollout needs no
+more than an address (author, dataset number, counter) to name its question.
 """
 
 import hashlib
-import json
+import re
 import tomllib
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+import msgpack
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from swarmd.errors import ConfigError
-from swarmd.protocol.types import COMPLETIONS_MAX, DATASETS_MAX, ROLLOUTS_MAX, VERSION
+from swarmd.errors import ConfigError, IncompatibleSwarm
+from swarmd.protocol.types import (
+    COMPLETION_BYTES_MAX,
+    COMPLETIONS_MAX,
+    DATASETS_MAX,
+    INTEGER_MAX,
+    KEY_BYTES,
+    PROTOCOL_VERSION,
+    ROLLOUTS_MAX,
+    WireModel,
+)
 
-SEED_DOMAIN = b"swarmd question seed 1\x00"
-HELD_OUT_DOMAIN = b"swarmd held out 1\x00"
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-Parameter = bool | int | float | str | list[bool | int | float | str]
+MANIFEST_VERSION = 1  # the value of Manifest.version
+SEED_LIMIT = 2**31
+FOLDER = Path(__file__).parent / "manifests"
+MANIFEST_BYTES_MAX = 65_536
+
+Scalar = (
+    bool
+    | Annotated[int, Field(ge=-INTEGER_MAX, le=INTEGER_MAX)]
+    | float
+    | Annotated[str, Field(max_length=1024)]
+)
+ParamValue = Scalar | Annotated[list[Scalar], Field(max_length=256)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}\z")]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class DatasetSpec(_Part):
-    """One reasoning_gym dataset with its parameters. `weight` is its share of the questions."""
+class DatasetSpec(WireModel):
+    """One dataset of the swarm. Its number on the wire is its place in the manifest; a name may occur twice."""
 
     name: Name
-    params: dict[str, Parameter] = Field(default_factory=dict, max_length=32)
-    weight: float = Field(1.0, gt=0, le=1e6)
+    params: Annotated[dict[Name, ParamValue], Field(max_length=64)] = Field(default_factory=dict)
+    weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     reward: Literal["upstream", "exact"] = "upstream"
 
 
-class Limits(_Part):
-    """Bounds that every node of the swarm applies; sizes in bytes."""
+class Limits(WireModel):
+    """What a message of this swarm may contain. All sizes in bytes, all bounds inclusive."""
 
-    message_bytes_max: int = Field(60_000, ge=1024, le=1_000_000)
-    header_bytes_max: int = Field(2048, ge=256, le=65_536)
-    body_bytes_max: int = Field(1_000_000, ge=1024, le=64_000_000)  # unpacked
-    rollouts_max: int = Field(64, ge=1, le=ROLLOUTS_MAX)
-    completions_max: int = Field(64, ge=1, le=COMPLETIONS_MAX)
-    completion_bytes_max: int = Field(16_384, ge=1, le=16_384)
-    counter_span_max: int = Field(4096, ge=1)
-    age_s_max: int = Field(600, ge=1)
-    skew_s_max: int = Field(60, ge=0)
+    # Above one 65,524-byte yamux frame stock py-libp2p corrupts the streams of peers that join, so no swarm may ask for more.
+    message_bytes_max: Annotated[int, Field(ge=4096, le=60_000)] = 60_000
+    # Uncompressed. Text shrinks to a third or a fourth: at half, ordinary batches are split before the message is full.
+    # At double, the worst a signed message can cost to open doubles too.
+    body_bytes_max: Annotated[int, Field(ge=4096, le=4_194_304)] = 262_144
+    header_bytes_max: Annotated[int, Field(ge=512, le=2048)] = 2048
+    rollouts_max: Annotated[int, Field(ge=1, le=ROLLOUTS_MAX)] = 64
+    completions_min: Annotated[int, Field(ge=1, le=COMPLETIONS_MAX)] = 2  # a group of one has no advantage
+    completions_max: Annotated[int, Field(ge=1, le=COMPLETIONS_MAX)] = 64
+    completion_bytes_max: Annotated[int, Field(ge=64, le=COMPLETION_BYTES_MAX)] = 16_384
+    # One batch's counters lie this close together: an author cannot claim a wide range, which gaps in the counter would show.
+    counter_span_max: Annotated[int, Field(ge=1, le=INTEGER_MAX)] = 4096
+    age_s_max: Annotated[int, Field(ge=1, le=86_400)] = 600
+    skew_s_max: Annotated[int, Field(ge=0, le=3600)] = 60
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.completions_min > self.completions_max:
+            raise ValueError("completions_min is above completions_max")
+        return self
 
 
-class Manifest(_Part):
-    """See the module."""
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
-    version: int = Field(VERSION, ge=1)
-    name: Name
-    datasets: tuple[DatasetSpec, ...] = Field(min_length=1, max_length=DATASETS_MAX)
-    prompt_template: str = Field(max_length=4096)
-    answer_format: Literal["tags", "plain"] = "tags"
-    scorer_version: int = Field(1, ge=1)
-    epoch: int = Field(0, ge=0)
-    held_out_per_mille: int = Field(50, ge=0, le=500)
+
+class Manifest(WireModel):
+    """The swarm's constitution. Equal manifests have equal bytes, whatever the order in which they were written down."""
+
+    version: Literal[1] = 1
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}\z")]
+    datasets: Annotated[
+        tuple[DatasetSpec, ...], Field(min_length=1, max_length=DATASETS_MAX), BeforeValidator(_as_tuple)
+    ]
+    prompt_template: Annotated[str, Field(max_length=8192)]
+    answer_format: Literal["tags", "plain"]
+    scorer_version: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+    epoch: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0
+    held_out_per_mille: Annotated[int, Field(ge=0, le=500)] = 50
     limits: Limits = Limits()
 
-    @field_validator("prompt_template")
-    @classmethod
-    def _has_one_question(cls, value: str) -> str:
-        if value.count("{question}") != 1:
-            raise ValueError("must contain {question} once")
-        return value
+    @model_validator(mode="after")
+    def _asks_once(self) -> Self:
+        if self.prompt_template.count("{question}") != 1:
+            raise ValueError("prompt_template must contain {question} exactly once")
+        return self
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the canonical bytes."""
-        return hashlib.sha256(self.to_bytes()).digest()
+        """SHA-256 over a domain prefix and the canonical bytes: 32 bytes."""
+        return hashlib.sha256(b"swarmd/1/manifest\x00" + self.to_bytes()).digest()
 
     @property
     def topic(self) -> str:
         """The gossip topic of this swarm."""
-        return f"/swarmd/{VERSION}/{self.name}/{self.digest.hex()[:16]}"
-
-    def question_seed(self, author: bytes, dataset: int, counter: int) -> int:
-        """The seed in [0, 2**31) of one question, bound to its author: nobody chooses questions, nobody reuses another's."""
-        message = SEED_DOMAIN + self.digest + self.epoch.to_bytes(8, "big") + author
-        message += dataset.to_bytes(4, "big") + counter.to_bytes(8, "big")
-        return int.from_bytes(hashlib.sha256(message).digest()[:8], "big") % 2**31
-
-    def is_held_out(self, prompt: str) -> bool:
-        """Whether nobody trains on this question: a property of its text, so equal questions of other seeds are out too."""
-        digest = hashlib.sha256(HELD_OUT_DOMAIN + prompt.encode()).digest()
-        return int.from_bytes(digest[:8], "big") % 1000 < self.held_out_per_mille
+        return f"/swarmd/{PROTOCOL_VERSION}/{self.name}/{self.digest.hex()[:16]}"
 
     def render(self, question: str) -> str:
-        """The prompt of a question."""
+        """The prompt: the question within the swarm's template."""
         return self.prompt_template.replace("{question}", question)
 
+    def question_seed(self, author: bytes, dataset: int, counter: int) -> int:
+        """The seed, in [0, 2**31), of the question at an address. Nobody can choose it, and no two authors share questions by plan.
+
+        Raises:
+            ValueError: an author that is no key, a dataset the manifest does not have, a counter out of range.
+        """
+        if len(author) != KEY_BYTES:
+            raise ValueError(f"an author is a key of {KEY_BYTES} bytes, not {len(author)}")
+        if not 0 <= dataset < len(self.datasets) or not 0 <= counter <= INTEGER_MAX:
+            raise ValueError(f"no question at dataset {dataset}, counter {counter}")
+        document = b"".join(
+            (
+                b"swarmd/1/question\x00",
+                self.digest,
+                self.epoch.to_bytes(8, "big"),
+                author,
+                dataset.to_bytes(4, "big"),
+                counter.to_bytes(8, "big"),
+            )
+        )
+        return int.from_bytes(hashlib.sha256(document).digest(), "big") % SEED_LIMIT
+
+    def is_held_out(self, prompt: str) -> bool:
+        """Whether nobody trains on this prompt (question and template, as the model reads it)."""
+        first = int.from_bytes(hashlib.sha256(prompt.encode()).digest()[:4], "big")
+        return first * 1000 < self.held_out_per_mille * 2**32
+
     def to_bytes(self) -> bytes:
-        """Canonical JSON: keys sorted, no white space, UTF-8."""
-        return json.dumps(
-            self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False
-        ).encode()
+        """The canonical bytes: msgpack, every field, map keys sorted, shortest integers, 64-bit floats."""
+        encoded: bytes = msgpack.packb(_sorted(self.model_dump()), use_bin_type=True)
+        return encoded
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The inverse of `to_bytes`. Raises ConfigError."""
+    def from_bytes(cls, data: bytes) -> "Manifest":
+        """The manifest of canonical bytes.
+
+        Raises:
+            ConfigError: anything else than what `to_bytes` writes. IncompatibleSwarm: written for a newer version.
+        """
+        if len(data) > MANIFEST_BYTES_MAX:
+            raise ConfigError(f"the manifest has {len(data)} bytes, at most {MANIFEST_BYTES_MAX}")
         try:
-            return cls.model_validate(json.loads(data))
-        except (ValidationError, ValueError) as error:
-            raise ConfigError("this is not a swarm manifest", str(error)) from None
+            fields = msgpack.unpackb(data, raw=False, strict_map_key=True)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ConfigError("the manifest's bytes cannot be read", str(error)) from error
+        manifest = cls._from_fields(fields, "the manifest")
+        if manifest.to_bytes() != data:
+            raise ConfigError("the manifest's bytes are not canonical")
+        return manifest
 
     @classmethod
-    def from_toml(cls, data: bytes) -> Self:
-        """A manifest as people write it. Raises ConfigError."""
+    def from_toml(cls, data: bytes, source: str = "the manifest") -> "Manifest":
+        """The manifest in a TOML document; `source` names it in errors.
+
+        Raises:
+            ConfigError, IncompatibleSwarm: as `from_bytes`.
+        """
         try:
-            values: dict[str, Any] = tomllib.loads(data.decode())
-            return cls.model_validate(values)
-        except (ValidationError, ValueError) as error:
-            raise ConfigError("this is not a swarm manifest", str(error), "see proto/WIRE.md") from None
+            fields = tomllib.loads(data.decode())
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"{source} is not valid TOML", str(error)) from error
+        manifest = cls._from_fields(fields, source)
+        if len(manifest.to_bytes()) > MANIFEST_BYTES_MAX:
+            raise ConfigError(f"{source} has more than {MANIFEST_BYTES_MAX} bytes when encoded")
+        return manifest
+
+    @classmethod
+    def _from_fields(cls, fields: Any, source: str) -> "Manifest":
+        version = fields.get("version") if isinstance(fields, dict) else None
+        if type(version) is int and version > MANIFEST_VERSION:
+            raise IncompatibleSwarm(
+                f"{source} has version {version}", f"this build reads {MANIFEST_VERSION}", "upgrade swarmd"
+            )
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise ConfigError(f"{source}: {place}: {first['msg']}", f"found {first['input']!r:.80}") from None
 
 
-def embedded_names() -> list[str]:
-    """The manifests that the package ships."""
-    folder = files("swarmd.protocol") / "manifests"
-    return sorted(
-        entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")
-    )
+def load_manifest(name_or_path: str | Path) -> Manifest:
+    """A shipped manifest by name (`tiny`, `reasoning`), or one from a TOML file.
 
-
-def load_manifest(name_or_path: str) -> Manifest:
-    """An embedded manifest by name, or a TOML file. Raises ConfigError."""
-    if name_or_path in embedded_names():
-        return Manifest.from_toml(
-            (files("swarmd.protocol") / "manifests" / f"{name_or_path}.toml").read_bytes()
-        )
-    path = Path(name_or_path)
-    if not path.is_file():
-        raise ConfigError(
-            f"there is no swarm {name_or_path!r}",
-            "it is neither an embedded manifest nor a file",
-            f"embedded ones: {', '.join(embedded_names())}",
-        )
+    Raises:
+        ConfigError: no such name or file, or not a manifest.
+    """
+    text = str(name_or_path)
+    path = FOLDER / f"{text}.toml" if re.fullmatch(r"[a-z0-9-]+", text) else Path(text)
     try:
-        return Manifest.from_toml(path.read_bytes())
+        data = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"cannot read {path}", str(error)) from None
+        names = ", ".join(sorted(file.stem for file in FOLDER.glob("*.toml")))
+        raise ConfigError(
+            f"no manifest {text}",
+            str(error.strerror),
+            f"shipped are {names}; a file is named with its .toml",
+        ) from error
+    return Manifest.from_toml(data, str(path))
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,142 +1,177 @@
-"""The rules of the topic, in order: what is accepted, ignored (perhaps honest) and rejected (no honest author sent this).
+"""The rules of the topic, in order: what is taken, what is refused as provably false, what is left alone.
 
-Pure functions of bytes and arguments. Each rule has one name, which is the comment here, the heading in `proto/RULES.md`, the
-vector's field, the test and the metric label. Cheap rules come first, and nothing is decompressed before its signature held.
+REJECT: no honest author could have sent this, and no honest forwarder would pass it on; punish who handed it over.
+IGNORE: maybe honest.
+
+Cheap checks come first; nothing is decompressed before its author signed for it; nothing is remembered before that either.
+Each rule's name is also the heading in `proto/RULES.md`, the field in `proto/vectors/rules.json` and the label of the metric.
 """
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Final
 
-from swarmd.protocol.manifest import Manifest
-from swarmd.protocol.seen import Seen, duplicate_key
-from swarmd.protocol.signing import verify
-from swarmd.protocol.types import VERSION, RolloutBatch, SignedBatch, VerifiedBatch
+from swarmd.protocol.manifest import Limits, Manifest
+from swarmd.protocol.seen import Seen
+from swarmd.protocol.signing import duplicate_key, is_sound_key, verify
+from swarmd.protocol.types import Header, RolloutBatch, SignedBatch, VerifiedBatch
 from swarmd.protocol.wire import WireError, decode_body, decode_message
-
-_T = TypeVar("_T")
 
 
 class Verdict(Enum):
-    """What gossip does with a message: hand it on, drop and punish, or only drop."""
+    """What to do with a message."""
 
     ACCEPT = "accept"
     REJECT = "reject"
     IGNORE = "ignore"
 
 
+VERDICT_OF: Final = MappingProxyType(
+    {
+        "message_size": Verdict.REJECT,
+        "message_decode": Verdict.REJECT,
+        "header_decode": Verdict.REJECT,
+        "version": Verdict.REJECT,
+        "header_fields": Verdict.REJECT,
+        "swarm": Verdict.REJECT,
+        "counter_range": Verdict.REJECT,
+        "body_missing": Verdict.REJECT,
+        "body_size": Verdict.REJECT,
+        "age_future": Verdict.IGNORE,
+        "age_stale": Verdict.IGNORE,
+        "duplicate": Verdict.IGNORE,
+        "author_key": Verdict.REJECT,
+        "signature": Verdict.REJECT,
+        "body_digest": Verdict.REJECT,
+        "body_frame": Verdict.REJECT,
+        "body_decode": Verdict.REJECT,
+        "body_fields": Verdict.REJECT,
+        "rollouts_count": Verdict.REJECT,
+        "dataset_range": Verdict.REJECT,
+        "counter_outside": Verdict.REJECT,
+        "counter_repeated": Verdict.REJECT,
+        "completions_count": Verdict.REJECT,
+        "completion_size": Verdict.REJECT,
+        "accepted": Verdict.ACCEPT,
+        "internal": Verdict.IGNORE,
+    }
+)
+"""Every rule once, in order; `accepted` when none is broken, `internal` when we failed."""
+
+RULES: tuple[str, ...] = tuple(VERDICT_OF)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A verdict, the rule that gave it (`accepted` when all passed), and the batch when it was accepted."""
+    """The judgement of one message. `batch` is there exactly when the verdict is ACCEPT; `detail` holds no text of the peer's."""
 
     verdict: Verdict
     rule: str
-    batch: VerifiedBatch | None = None
-    detail: str = ""
+    batch: VerifiedBatch | None
+    detail: str
 
 
-RULES = (
-    "message_size",
-    "message_form",
-    "version",
-    "counter_range",
-    "from_the_future",
-    "too_old",
-    "duplicate",
-    "signature",
-    "body_present",
-    "body_digest",
-    "body_form",
-    "body_limits",
-    "counters",
-    "internal",
-)
-
-
-class _Stop(Exception):
-    def __init__(self, verdict: Verdict, rule: str, detail: str = "") -> None:
-        self.outcome = Outcome(verdict, rule, None, detail)
+class _Broken(Exception):
+    def __init__(self, rule: str, detail: str) -> None:
+        super().__init__(rule)
+        self.rule, self.detail = rule, detail
 
 
 def validate(data: bytes, *, now_ms: int, seen: Seen, manifest: Manifest) -> Outcome:
-    """Every rule in order on one message. `seen` learns the message once its signature held. Never raises."""
+    """Judge one message.
+
+    Args:
+        data: the message as it came.
+        now_ms: Unix time by this node's clock, milliseconds.
+        seen: what came before; the message is added once its author's signature and the body's digest hold.
+        manifest: the swarm's.
+    """
     try:
-        signed = _header_rules(data, now_ms, manifest)
-        key = duplicate_key(signed.header, signed.header_bytes)
-        # [IGNORE] duplicate: the same author's same batch was seen before
-        _check(key not in seen, Verdict.IGNORE, "duplicate")
-        # [REJECT] signature: the author's key signed domain, author and header
-        _check(
-            verify(signed.header.author, signed.header_bytes, signed.signature), Verdict.REJECT, "signature"
-        )
-        seen.add(key)
-        return Outcome(Verdict.ACCEPT, "accepted", VerifiedBatch(signed, _body_rules(signed, manifest)))
-    except _Stop as stop:
-        return stop.outcome
-    except Exception as error:  # noqa: BLE001 - [IGNORE] internal: an exception here is our bug, never the peer's fault
+        signed = decode_message(data, manifest.limits)  # message_size to header_fields
+        _check_header(signed, manifest)
+        _check_age(signed.header, now_ms, manifest.limits)
+        body = _check_authorship(signed, seen)
+        batch = decode_body(body, manifest.limits)  # body_frame to body_fields
+        _check_batch(batch, signed.header, manifest)
+    except (WireError, _Broken) as broken:
+        return Outcome(VERDICT_OF[broken.rule], broken.rule, None, broken.detail)
+    except Exception as error:  # noqa: BLE001  A bug of ours must neither end the node nor be blamed on a peer.
         return Outcome(Verdict.IGNORE, "internal", None, type(error).__name__)
+    return Outcome(Verdict.ACCEPT, "accepted", VerifiedBatch(signed, batch), "")
 
 
-def _header_rules(data: bytes, now_ms: int, manifest: Manifest) -> SignedBatch:
-    limits = manifest.limits
-    # [REJECT] message_size: at most message_bytes_max bytes
-    _check(len(data) <= limits.message_bytes_max, Verdict.REJECT, "message_size", str(len(data)))
-    # [REJECT] message_form: an array of header, signature and body, each of the right type, size and fields
-    signed = _decoded(lambda: decode_message(data, limits), "message_form")
-    header = signed.header
-    # [IGNORE] version: this build speaks one version; another may be honest
-    _check(header.version == VERSION, Verdict.IGNORE, "version", str(header.version))
-    # [REJECT] counter_range: first is not above last, and the span is bounded
-    span = header.counter_last - header.counter_first
-    _check(0 <= span < limits.counter_span_max, Verdict.REJECT, "counter_range", str(span))
-    # [IGNORE] from_the_future: created at most skew_s_max after now; somebody's clock may be wrong
-    _check(header.created_ms <= now_ms + limits.skew_s_max * 1000, Verdict.IGNORE, "from_the_future")
-    # [IGNORE] too_old: created at most age_s_max before now
-    _check(header.created_ms >= now_ms - limits.age_s_max * 1000, Verdict.IGNORE, "too_old")
-    return signed
-
-
-def _body_rules(signed: SignedBatch, manifest: Manifest) -> RolloutBatch:
+def _check_header(signed: SignedBatch, manifest: Manifest) -> None:
     header, limits = signed.header, manifest.limits
-    # [IGNORE] body_present: this version carries bodies inline
+    # [REJECT] swarm
+    if header.swarm and header.swarm != manifest.digest:
+        raise _Broken("swarm", "signed for another swarm")
+    # [REJECT] counter_range
+    if not 0 <= header.counter_last - header.counter_first < limits.counter_span_max:
+        raise _Broken("counter_range", f"counters {header.counter_first} to {header.counter_last}")
+    # [REJECT] body_missing
     if signed.body is None:
-        raise _Stop(Verdict.IGNORE, "body_present")
-    # [REJECT] body_digest: size and SHA-256 are those of the header
-    digest = hashlib.sha256(signed.body).digest()
-    same = len(signed.body) == header.body_size and digest == header.body_sha256
-    _check(same, Verdict.REJECT, "body_digest")
-    # [REJECT] body_form: one zstd frame of bounded size, msgpack of the right shape
-    body = signed.body
-    batch = _decoded(lambda: decode_body(body, limits), "body_form")
-    # [REJECT] body_limits: rollouts, completions and completion sizes within the manifest's limits
-    _check(_within(batch, manifest), Verdict.REJECT, "body_limits")
-    # [REJECT] counters: the header's range is exactly that of the body, and no question stands twice
-    counters = [rollout.counter for rollout in batch.rollouts]
-    addresses = {(rollout.dataset, rollout.counter) for rollout in batch.rollouts}
-    exact = (min(counters), max(counters)) == (header.counter_first, header.counter_last)
-    _check(exact and len(addresses) == len(counters), Verdict.REJECT, "counters")
-    return batch
+        raise _Broken("body_missing", "no body behind the header")
+    # [REJECT] body_size
+    if header.body_size != len(signed.body):
+        raise _Broken("body_size", f"{len(signed.body)} bytes, {header.body_size} announced")
 
 
-def _within(batch: RolloutBatch, manifest: Manifest) -> bool:
+def _check_age(header: Header, now_ms: int, limits: Limits) -> None:
+    # [IGNORE] age_future
+    if header.created_ms > now_ms + limits.skew_s_max * 1000:
+        raise _Broken("age_future", f"{header.created_ms - now_ms} ms ahead of this node's clock")
+    # [IGNORE] age_stale
+    if header.created_ms < now_ms - limits.age_s_max * 1000:
+        raise _Broken("age_stale", f"{now_ms - header.created_ms} ms old")
+
+
+def _check_authorship(signed: SignedBatch, seen: Seen) -> bytes:
+    author, body = signed.header.author, signed.body or b""
+    key = duplicate_key(author, signed.header_bytes)
+    # [IGNORE] duplicate
+    if key in seen:
+        raise _Broken("duplicate", "came before")
+    # [REJECT] author_key
+    if not is_sound_key(author):
+        raise _Broken("author_key", "not a point of the prime-order group")
+    # [REJECT] signature
+    if not verify(author, signed.header_bytes, signed.signature):
+        raise _Broken("signature", "the author did not sign this header")
+    # [REJECT] body_digest
+    if hashlib.sha256(body).digest() != signed.header.body_sha256:
+        raise _Broken("body_digest", "not the body that was signed")
+    # Only now: had the header alone been remembered, a thief could silence its author by sending it first with a wrong body.
+    seen.add(key)
+    return body
+
+
+def _check_batch(batch: RolloutBatch, header: Header, manifest: Manifest) -> None:
     limits = manifest.limits
-    return len(batch.rollouts) <= limits.rollouts_max and all(
-        rollout.dataset < len(manifest.datasets)
-        and len(rollout.completions) <= limits.completions_max
-        and all(len(c.text.encode()) <= limits.completion_bytes_max for c in rollout.completions)
-        for rollout in batch.rollouts
-    )
-
-
-def _check(held: bool, verdict: Verdict, rule: str, detail: str = "") -> None:
-    if not held:
-        raise _Stop(verdict, rule, detail)
-
-
-def _decoded(decode: Callable[[], _T], rule: str) -> _T:
-    try:
-        return decode()
-    except WireError as error:
-        raise _Stop(Verdict.REJECT, rule, str(error)) from None
+    # [REJECT] rollouts_count
+    if not 1 <= len(batch.rollouts) <= limits.rollouts_max:
+        raise _Broken("rollouts_count", f"{len(batch.rollouts)} rollouts, 1 to {limits.rollouts_max}")
+    # [REJECT] dataset_range
+    if max(rollout.dataset for rollout in batch.rollouts) >= len(manifest.datasets):
+        raise _Broken("dataset_range", f"the swarm has {len(manifest.datasets)} datasets")
+    counters = [rollout.counter for rollout in batch.rollouts]
+    # [REJECT] counter_outside
+    if min(counters) < header.counter_first or max(counters) > header.counter_last:
+        raise _Broken("counter_outside", "a counter outside the header's range")
+    # [REJECT] counter_repeated
+    if len({(rollout.dataset, rollout.counter) for rollout in batch.rollouts}) != len(counters):
+        raise _Broken("counter_repeated", "two rollouts with one address")
+    for rollout in batch.rollouts:
+        num = len(rollout.completions)
+        # [REJECT] completions_count
+        if not limits.completions_min <= num <= limits.completions_max:
+            raise _Broken(
+                "completions_count",
+                f"{num} completions, {limits.completions_min} to {limits.completions_max}",
+            )
+    for rollout in batch.rollouts:
+        size = max(len(completion.text.encode()) for completion in rollout.completions)
+        # [REJECT] completion_size
+        if size > limits.completion_bytes_max:
+            raise _Broken("completion_size", f"{size} bytes, at most {limits.completion_bytes_max}")

@@ -1,26 +1,35 @@
-"""Identities: an Ed25519 key that is also the libp2p peer id, and the signature over a header.
+"""A node's identity: Ed25519 key, libp2p peer id, and the signature over a header.
 
-The signature covers a domain prefix, the author and the header; the header holds the body's size and digest. So it covers the batch
-whether or not the body is at hand, and cannot be taken for a signature of anything else.
+Signed bytes = DOMAIN, then the author's key, then the header as sent. The domain keeps these signatures apart from every
+other use of the key (libp2p signs with it too); the key is bound twice, since the header names it as well.
 """
 
 import hashlib
-from typing import Self
+from functools import lru_cache
 
+from nacl.bindings import crypto_core_ed25519_is_valid_point
 from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 
-from swarmd.protocol.types import VERSION, Header, RolloutBatch
+from swarmd.protocol.types import (
+    DIGEST_BYTES,
+    KEY_BYTES,
+    POLICY_NAME_MAX,
+    PROTOCOL_VERSION,
+    SIGNATURE_BYTES,
+    Header,
+    RolloutBatch,
+)
 from swarmd.protocol.wire import encode_body, encode_header, encode_message
 
-DOMAIN = b"swarmd rollout batch 1\x00"
-# libp2p: an Ed25519 key's peer id is the identity multihash (00 24) of its protobuf (08 01 12 20 key), in base58.
+DOMAIN = b"swarmd/1/header\x00"
+# libp2p: the identity multihash (0x00, length 36) of a protobuf public key (type 1 = Ed25519, 32 bytes).
 _PEER_ID_PREFIX = bytes.fromhex("002408011220")
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
 class Identity:
-    """A node's key pair."""
+    """A secret key. Its repr shows the peer id only."""
 
     def __init__(self, key: SigningKey) -> None:
         self._key = key
@@ -28,49 +37,89 @@ class Identity:
         self.peer_id = peer_id_of(self.public_key)
 
     @classmethod
-    def from_seed(cls, seed: bytes) -> Self:
-        """From 32 secret bytes. Raises ValueError for another length."""
-        if len(seed) != 32:
-            raise ValueError(f"an Ed25519 seed has 32 bytes, not {len(seed)}")
+    def from_seed(cls, seed: bytes) -> "Identity":
+        """The identity of a 32-byte secret seed, the same one libp2p derives from it."""
+        if len(seed) != KEY_BYTES:
+            raise ValueError(f"an identity seed has {KEY_BYTES} bytes, not {len(seed)}")
         return cls(SigningKey(seed))
 
+    def __repr__(self) -> str:
+        return f"Identity({self.peer_id})"
+
     def sign(self, header_bytes: bytes) -> bytes:
-        """64 bytes over domain, author and header."""
+        """The 64-byte signature over a header of our own."""
         return self._key.sign(DOMAIN + self.public_key + header_bytes).signature
 
-    def seal(self, batch: RolloutBatch, *, created_ms: int, policy: str, policy_version: int) -> bytes:
-        """A message with the body inline, ready for the topic."""
-        body = encode_body(batch)
+    def seal(
+        self, batch: RolloutBatch, *, created_ms: int, policy: str, policy_version: int, swarm: bytes = b""
+    ) -> bytes:
+        """Encode, describe and sign a batch: the message for the topic, body inline.
+
+        Args:
+            batch: at least one rollout; `wire.split` makes batches that are small enough.
+            created_ms: Unix time of the generation, milliseconds.
+            policy: name of the model, for information; cut to 64 printable ASCII characters.
+            policy_version: updates applied when the completions were generated.
+            swarm: the manifest's digest, which keeps the batch from being replayed in another swarm.
+        """
+        if not batch.rollouts:
+            raise ValueError("a batch has at least one rollout")
         counters = [rollout.counter for rollout in batch.rollouts]
+        body = encode_body(batch)
         header = Header(
-            version=VERSION,
+            version=PROTOCOL_VERSION,
             author=self.public_key,
             created_ms=created_ms,
             counter_first=min(counters),
             counter_last=max(counters),
-            policy=policy,
+            policy="".join(c if " " <= c <= "~" else "?" for c in policy[:POLICY_NAME_MAX]),
             policy_version=policy_version,
             body_size=len(body),
             body_sha256=hashlib.sha256(body).digest(),
+            swarm=swarm,
         )
         header_bytes = encode_header(header)
         return encode_message(header_bytes, self.sign(header_bytes), body)
 
 
+def peer_id_of(public_key: bytes) -> str:
+    """The libp2p peer id (base58btc, `12D3KooW...`) of an Ed25519 public key.
+
+    Source: libp2p specs, peer-ids/peer-ids.md.
+    """
+    if len(public_key) != KEY_BYTES:
+        raise ValueError(f"a public key has {KEY_BYTES} bytes, not {len(public_key)}")
+    number, text = int.from_bytes(_PEER_ID_PREFIX + public_key, "big"), ""
+    while number:
+        number, digit = divmod(number, len(_BASE58))
+        text = _BASE58[digit] + text
+    return "1" + text  # base58 writes the one leading zero byte as a 1
+
+
+@lru_cache(maxsize=4096)  # 60 us a check, one check an author
+def is_sound_key(public_key: bytes) -> bool:
+    """Whether the key is the canonical encoding of a point of the prime-order group other than the neutral one.
+
+    Under a key of small order, signatures exist that verify for any text; implementations of Ed25519 differ on those.
+    """
+    return len(public_key) == KEY_BYTES and crypto_core_ed25519_is_valid_point(public_key)
+
+
 def verify(public_key: bytes, header_bytes: bytes, signature: bytes) -> bool:
-    """Whether the author signed this header."""
+    """Whether `public_key` signed this header."""
+    if len(public_key) != KEY_BYTES or len(signature) != SIGNATURE_BYTES:
+        return False
     try:
         VerifyKey(public_key).verify(DOMAIN + public_key + header_bytes, signature)
-    except (BadSignatureError, ValueError):
+    except BadSignatureError:
         return False
     return True
 
 
-def peer_id_of(public_key: bytes) -> str:
-    """The libp2p peer id of a public key, as people see it."""
-    number = int.from_bytes(_PEER_ID_PREFIX + public_key, "big")
-    digits = ""
-    while number:
-        number, rest = divmod(number, 58)
-        digits = _BASE58[rest] + digits
-    return "1" + digits  # one leading zero byte
+def duplicate_key(author: bytes, header_bytes: bytes) -> bytes:
+    """What `seen` remembers: hash of the author and, through the header's body digest, the content.
+
+    The author is part of it so that a thief who signs another's body cannot make the author's own message look like a repeat; the
+    signature is not, so that one content cannot come twice with two signatures.
+    """
+    return hashlib.sha256(b"swarmd/1/duplicate\x00" + author + header_bytes).digest()[:DIGEST_BYTES]

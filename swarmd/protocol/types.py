@@ -1,72 +1,98 @@
-"""What nodes say to each other, parsed once: completions, rollouts, headers, messages.
+"""What crosses the wire, as immutable typed values; whoever holds one need not check it again.
 
-Models are strict and bounded on every length, so that an object of one of these types needs no further check of form. The bounds
-here are those of the format; a swarm's manifest may set tighter ones (`swarmd.protocol.manifest.Limits`).
+The bounds here are the protocol's ceilings. A swarm's manifest sets tighter ones (`manifest.Limits`), which `rules` applies.
+Models are strict: no number is made from text, a bool is no int, unknown fields are refused.
 """
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
 
-VERSION = 1
-KEY_BYTES, SIGNATURE_BYTES, DIGEST_BYTES = 32, 64, 32
-COUNTER_MAX = 2**53 - 1  # exact in every language's numbers
-DATASETS_MAX = 256
-COMPLETIONS_MAX, ROLLOUTS_MAX = 256, 256
-COMPLETION_CHARACTERS_MAX = 16_384
+PROTOCOL_VERSION = 1
+KEY_BYTES = 32
+DIGEST_BYTES = 32
+SIGNATURE_BYTES = 64
+# The largest integer that every language's numbers hold exactly (JavaScript: 2**53 - 1). At a million questions a second a counter
+# lasts 285 years.
+INTEGER_MAX = 2**53 - 1
+DATASETS_MAX = 1024
+ROLLOUTS_MAX = 1024
+COMPLETIONS_MAX = 256
+COMPLETION_BYTES_MAX = 65_536
+NUM_TOKENS_MAX = 2**20
+LOGPROB_SUM_MAX = 1e9  # 2**20 tokens at -1000 each; only keeps sums of many claims finite
+POLICY_NAME_MAX = 64
 
-Counter = Annotated[int, Field(ge=0, le=COUNTER_MAX)]
-Key = Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+
+def _encodable(text: str) -> str:
+    text.encode()  # a lone surrogate is no text: UnicodeEncodeError is a ValueError, which pydantic reports
+    return text
 
 
-class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+Counter = Annotated[int, Field(ge=0, le=INTEGER_MAX)]
+PublicKey = Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+Digest = Annotated[bytes, Field(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 
 
-class Completion(_Message):
-    """One answer as decoded text. `finished`: the policy ended it itself, so the receiver appends its own end token.
+class WireModel(BaseModel):
+    """Strict, frozen, closed, and without NaN or infinity."""
 
-    `logprob_sum` (natural log) and `num_tokens` are the sender's optional claims; they can only lower a completion's weight.
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Completion(WireModel):
+    """One sampled answer text and whether the model ended it itself (False: cut at the token limit).
+
+    `logprob_sum` (nats, under the author's policy) and `num_tokens` (the author's tokenizer) are claims: a receiver may use them
+    to lower the completion's weight, never to raise it, and reads a positive sum as 0.
     """
 
-    text: Annotated[str, Field(max_length=COMPLETION_CHARACTERS_MAX)]
+    text: Annotated[str, Field(max_length=COMPLETION_BYTES_MAX), AfterValidator(_encodable)]
     finished: bool
-    logprob_sum: Annotated[float, Field(allow_inf_nan=False, le=0.0)] | None = None
-    num_tokens: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    logprob_sum: Annotated[float, Field(ge=-LOGPROB_SUM_MAX, le=LOGPROB_SUM_MAX)] | None = None
+    num_tokens: Annotated[int, Field(ge=0, le=NUM_TOKENS_MAX)] | None = None
 
 
-class Rollout(_Message):
-    """A question by its address (dataset number and the author's counter) with all its completions."""
+class Rollout(WireModel):
+    """One question, by its address (dataset number in the manifest, counter of the author), with all its completions."""
 
     dataset: Annotated[int, Field(ge=0, lt=DATASETS_MAX)]
     counter: Counter
-    completions: Annotated[tuple[Completion, ...], Field(min_length=1, max_length=COMPLETIONS_MAX)]
+    completions: Annotated[tuple[Completion, ...], Field(max_length=COMPLETIONS_MAX), FailFast()]
 
 
-class RolloutBatch(_Message):
-    """The body: rollouts of one author, one round."""
+class RolloutBatch(WireModel):
+    """Rollouts of one author and one round: the body of a message."""
 
-    rollouts: Annotated[tuple[Rollout, ...], Field(min_length=1, max_length=ROLLOUTS_MAX)]
+    rollouts: Annotated[tuple[Rollout, ...], Field(max_length=ROLLOUTS_MAX), FailFast()]
 
 
-class Header(_Message):
-    """What the author signs. `policy` and `policy_version` are for information only."""
+class Header(WireModel):
+    """What the author signs. The body's size and digest bind the batch to it, whether or not the batch is at hand.
 
-    version: Annotated[int, Field(ge=0, le=2**16)]
-    author: Key
-    created_ms: Annotated[int, Field(ge=0, le=COUNTER_MAX)]
+    `counter_first` and `counter_last` are inclusive. `policy` and `policy_version` are for information only.
+    `swarm` is the manifest's digest, or empty: then others may replay the batch in another swarm, where the same counters mean other questions.
+    """
+
+    version: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+    author: PublicKey
+    created_ms: Annotated[int, Field(ge=0, le=INTEGER_MAX)]
     counter_first: Counter
     counter_last: Counter
-    policy: Annotated[str, Field(max_length=64)]
-    policy_version: Counter
-    body_size: Annotated[int, Field(ge=0, le=2**31)]
-    body_sha256: Annotated[bytes, Field(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+    policy: Annotated[str, Field(max_length=POLICY_NAME_MAX, pattern=r"^[ -~]*\z")]
+    policy_version: Annotated[int, Field(ge=0, le=INTEGER_MAX)]
+    body_size: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+    body_sha256: Digest
+    swarm: Digest | Annotated[bytes, Field(max_length=0)] = b""
 
 
 @dataclass(frozen=True, slots=True)
 class SignedBatch:
-    """A message taken apart. `data` is the whole of it and `header_bytes` and `body` parts of it, exactly as they came."""
+    """A message whose framing and header were understood; the signature has *not* been verified.
+
+    `header_bytes`, `body` and `data` (the whole message) are exactly the bytes that came; nothing ever encodes them again.
+    """
 
     header: Header
     header_bytes: bytes
@@ -77,7 +103,7 @@ class SignedBatch:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedBatch:
-    """A message that every rule accepted. Only `swarmd.protocol.rules` makes one."""
+    """A batch that passed every rule. Only `rules.validate` makes one."""
 
     signed: SignedBatch
     batch: RolloutBatch

@@ -1,177 +1,203 @@
-"""Bytes to objects and back: msgpack inside zstd for bodies, msgpack for headers and messages.
+"""Bytes to values and back, without keys, clocks or opinions: framing, header, body, and cutting rollouts into messages.
 
-Everything that is decoded was bounded first: the size on the wire, the size after decompression, every string and list. What was
-received is never encoded again; signatures and digests are over the bytes that came.
+    message = 0x01 | header size, 2 bytes big-endian | signature, 64 bytes | header | body (may be absent)
+    header  = msgpack map        body = zstd frame of a msgpack map
+
+The framing has one encoding for one content, so nobody can vary a message without touching what its author signed or the signature.
 """
 
-from collections.abc import Iterable
-from typing import Any
+import struct
+from typing import Any, NamedTuple, TypeVar
 
 import msgpack
-import zstandard
 from pydantic import ValidationError
 
+from swarmd.protocol.compression import compress, decompress
 from swarmd.protocol.manifest import Limits
-from swarmd.protocol.types import SIGNATURE_BYTES, Completion, Header, Rollout, RolloutBatch, SignedBatch
+from swarmd.protocol.types import (
+    PROTOCOL_VERSION,
+    SIGNATURE_BYTES,
+    Header,
+    Rollout,
+    RolloutBatch,
+    SignedBatch,
+    WireModel,
+)
 
-_LEVEL = 6
-# A window of 8 MiB is zstd's usual maximum; a larger one would cost a decoder that much memory for a body of a few bytes.
-_WINDOW_BYTES_MAX = 8 * 2**20
-# Room in a message for its own frame: array head, signature, length prefixes.
-_ENVELOPE_BYTES = SIGNATURE_BYTES + 32
+MESSAGE_FORMAT = 1
+_PREFIX = struct.Struct(f">BH{SIGNATURE_BYTES}s")
+# What this implementation's header can need at most (every integer at its maximum, a full policy name: 299 bytes), with room.
+HEADER_BYTES_RESERVED = 384
+_MAP_ENTRIES_MAX = 16  # the largest map of the protocol, the header, has 10
+_ARRAY_MAX = 1024  # types.ROLLOUTS_MAX, the larger of the two ceilings
+
+Model = TypeVar("Model", bound=WireModel)
 
 
 class WireError(ValueError):
-    """Bytes that no honest author could have produced."""
+    """Bytes that no honest implementation writes.
+
+    Attributes:
+        rule: the rule they break, see `rules.RULES`.
+        detail: what was found, in our words and numbers; nothing the peer chose.
+    """
+
+    def __init__(self, rule: str, detail: str) -> None:
+        super().__init__(f"{rule}: {detail}")
+        self.rule, self.detail = rule, detail
 
 
-def encode_body(batch: RolloutBatch) -> bytes:
-    """msgpack, then one zstd frame that states its content size."""
-    packed = msgpack.packb(
-        [[r.dataset, r.counter, [_completion(c) for c in r.completions]] for r in batch.rollouts]
-    )
-    return zstandard.ZstdCompressor(level=_LEVEL, write_content_size=True).compress(packed)
+class Split(NamedTuple):
+    """`batches` in the order of the rollouts; `num_dropped` rollouts break the swarm's limits even alone."""
 
-
-def decode_body(body: bytes, limits: Limits) -> RolloutBatch:
-    """The rollouts of a body. Raises WireError."""
-    rows = _unpack(_decompress(body, limits.body_bytes_max), limits.body_bytes_max)
-    try:
-        return RolloutBatch(rollouts=tuple(_rollout(row) for row in _list(rows)))
-    except ValidationError as error:
-        raise WireError(f"body: {error.error_count()} fields are out of bounds") from None
+    batches: list[RolloutBatch]
+    num_dropped: int
 
 
 def encode_header(header: Header) -> bytes:
-    """A msgpack array in the order of the model's fields."""
-    packed: bytes = msgpack.packb([getattr(header, name) for name in Header.model_fields], use_bin_type=True)
-    return packed
+    """The header's bytes, to be signed and sent; `swarm` is left out when empty."""
+    return _pack(header.model_dump(exclude_defaults=True))
 
 
-def decode_header(data: bytes) -> Header:
-    """Raises WireError."""
-    values = _list(_unpack(data, len(data)))
-    if len(values) != len(Header.model_fields):
-        raise WireError(f"header: {len(values)} fields instead of {len(Header.model_fields)}")
+def decode_header(header_bytes: bytes) -> Header:
+    """The header in `header_bytes`.
+
+    Raises:
+        WireError: header_decode, version or header_fields.
+    """
+    fields = _unpack(header_bytes, "header_decode", text_bytes_max=len(header_bytes))
+    version = fields.get("version")
+    # Before the fields: a later version may have others.
+    if type(version) is not int or version != PROTOCOL_VERSION:
+        raise WireError("version", f"not version {PROTOCOL_VERSION}")
+    return _model(Header, fields, "header_fields")
+
+
+def encode_body(batch: RolloutBatch) -> bytes:
+    """The batch as a zstd frame of msgpack; claims that are None are left out."""
+    return compress(_pack(batch.model_dump(exclude_none=True)))
+
+
+def decode_body(body: bytes, limits: Limits) -> RolloutBatch:
+    """The batch in `body`; the swarm's limits on its contents are rules of their own.
+
+    Raises:
+        WireError: body_frame, body_decode or body_fields.
+    """
     try:
-        return Header(**dict(zip(Header.model_fields, values, strict=True)))
-    except ValidationError as error:
-        raise WireError(f"header: {error.error_count()} fields are out of bounds") from None
-
-
-def encode_message(header_bytes: bytes, signature: bytes, body: bytes | None) -> bytes:
-    """A msgpack array of header, signature and body (nil when the body has to be asked for)."""
-    packed: bytes = msgpack.packb([header_bytes, signature, body], use_bin_type=True)
-    return packed
-
-
-def decode_message(data: bytes, limits: Limits) -> SignedBatch:
-    """The parts of a message, with its header decoded. Raises WireError."""
-    parts = _list(_unpack(data, limits.message_bytes_max))
-    if len(parts) != 3:
-        raise WireError(f"message: {len(parts)} parts instead of 3")
-    header_bytes, signature, body = parts
-    if (
-        not isinstance(header_bytes, bytes)
-        or not isinstance(signature, bytes)
-        or not isinstance(body, bytes | None)
-    ):
-        raise WireError("message: a part has the wrong type")
-    if len(header_bytes) > limits.header_bytes_max or len(signature) != SIGNATURE_BYTES:
-        raise WireError("message: a part has the wrong size")
-    return SignedBatch(decode_header(header_bytes), header_bytes, signature, body, data)
-
-
-def split(rollouts: Iterable[Rollout], limits: Limits) -> tuple[list[RolloutBatch], int]:
-    """Batches that stay below the message limit, and how many rollouts fit into no message at all."""
-    room = limits.message_bytes_max - limits.header_bytes_max - _ENVELOPE_BYTES
-    batches: list[RolloutBatch] = []
-    num_too_large = 0
-    pending = [list(rollouts)]
-    while pending:
-        part = pending.pop()
-        if not part:
-            continue
-        batch = RolloutBatch(rollouts=tuple(part)) if len(part) <= limits.rollouts_max else None
-        if batch is not None and _fits(batch, room, limits):
-            batches.append(batch)
-        elif len(part) == 1:
-            num_too_large += 1
-        else:
-            middle = len(part) // 2
-            pending += [part[middle:], part[:middle]]
-    return batches, num_too_large
-
-
-def _fits(batch: RolloutBatch, room: int, limits: Limits) -> bool:
-    counters = [rollout.counter for rollout in batch.rollouts]
-    texts = [c.text for rollout in batch.rollouts for c in rollout.completions]
-    return (
-        max(counters) - min(counters) < limits.counter_span_max
-        and all(len(rollout.completions) <= limits.completions_max for rollout in batch.rollouts)
-        and all(len(text.encode()) <= limits.completion_bytes_max for text in texts)
-        and sum(len(text.encode()) + 32 for text in texts) <= limits.body_bytes_max
-        and len(encode_body(batch)) <= room
+        content = decompress(body, content_bytes_max=limits.body_bytes_max)
+    except ValueError as error:
+        raise WireError("body_frame", str(error)) from None
+    return _model(
+        RolloutBatch, _unpack(content, "body_decode", text_bytes_max=limits.body_bytes_max), "body_fields"
     )
 
 
-def _completion(completion: Completion) -> list[Any]:
-    return [completion.text, completion.finished, completion.logprob_sum, completion.num_tokens]
+def encode_message(header_bytes: bytes, signature: bytes, body: bytes | None) -> bytes:
+    """The message as it goes on the topic."""
+    if len(signature) != SIGNATURE_BYTES:
+        raise ValueError(f"a signature has {SIGNATURE_BYTES} bytes, not {len(signature)}")
+    return _PREFIX.pack(MESSAGE_FORMAT, len(header_bytes), signature) + header_bytes + (body or b"")
 
 
-def _rollout(row: Any) -> Rollout:
-    values = _list(row)
-    if len(values) != 3:
-        raise WireError(f"rollout: {len(values)} fields instead of 3")
-    dataset, counter, completions = values
-    parsed = []
-    for item in _list(completions):
-        fields = _list(item)
-        if len(fields) != 4:
-            raise WireError(f"completion: {len(fields)} fields instead of 4")
-        parsed.append(
-            Completion(text=fields[0], finished=fields[1], logprob_sum=fields[2], num_tokens=fields[3])
-        )
-    return Rollout(dataset=dataset, counter=counter, completions=tuple(parsed))
+def decode_message(data: bytes, limits: Limits) -> SignedBatch:
+    """Framing and header of a message; the body is cut out, not opened.
+
+    Raises:
+        WireError: message_size, message_decode, or as `decode_header`.
+    """
+    # [REJECT]
+    if len(data) > limits.message_bytes_max:
+        raise WireError("message_size", f"{len(data)} bytes of at most {limits.message_bytes_max}")
+    if len(data) < _PREFIX.size:
+        raise WireError("message_decode", f"{len(data)} bytes, at least {_PREFIX.size}")
+    message_format, header_size, signature = _PREFIX.unpack_from(data)
+    if message_format != MESSAGE_FORMAT:
+        raise WireError("message_decode", f"format {message_format}, not {MESSAGE_FORMAT}")
+    header_end = _PREFIX.size + header_size
+    if not 0 < header_size <= limits.header_bytes_max or header_end > len(data):
+        raise WireError("message_decode", f"header of {header_size} bytes, at most {limits.header_bytes_max}")
+    header_bytes = data[_PREFIX.size : header_end]
+    return SignedBatch(
+        header=decode_header(header_bytes),
+        header_bytes=header_bytes,
+        signature=signature,
+        body=data[header_end:] or None,
+        data=data,
+    )
 
 
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise WireError(f"a {type(value).__name__} stands where an array should")
-    return value
+def split(rollouts: tuple[Rollout, ...] | list[Rollout], limits: Limits) -> Split:
+    """Cut rollouts into batches that every node of the swarm takes, in order, halving where one does not fit.
+
+    A rollout that does not fit alone (too long when encoded, too few or too many completions, one completion too long) is dropped
+    and counted; the caller reports it.
+    """
+    if not rollouts:
+        return Split([], 0)
+    batch = RolloutBatch(rollouts=tuple(rollouts[: limits.rollouts_max]))
+    if len(rollouts) <= limits.rollouts_max and _fits(batch, limits):
+        return Split([batch], 0)
+    if len(rollouts) == 1:
+        return Split([], 1)
+    middle = len(rollouts) // 2
+    left, right = split(rollouts[:middle], limits), split(rollouts[middle:], limits)
+    return Split(left.batches + right.batches, left.num_dropped + right.num_dropped)
 
 
-def _unpack(data: bytes, size_max: int) -> Any:
-    if len(data) > size_max:
-        raise WireError(f"{len(data)} bytes, limit {size_max}")
+def _fits(batch: RolloutBatch, limits: Limits) -> bool:
+    counters = [rollout.counter for rollout in batch.rollouts]
+    if max(counters) - min(counters) >= limits.counter_span_max:
+        return False
+    for rollout in batch.rollouts:
+        if not limits.completions_min <= len(rollout.completions) <= limits.completions_max:
+            return False
+        if any(len(c.text.encode()) > limits.completion_bytes_max for c in rollout.completions):
+            return False
+    content = _pack(batch.model_dump(exclude_none=True))
+    body_bytes_max = limits.message_bytes_max - _PREFIX.size - HEADER_BYTES_RESERVED
+    return len(content) <= limits.body_bytes_max and len(compress(content)) <= body_bytes_max
+
+
+def _pack(fields: dict[str, Any]) -> bytes:
+    packed: bytes = msgpack.packb(fields, use_bin_type=True)
+    return packed
+
+
+def _unpack(data: bytes, rule: str, *, text_bytes_max: int) -> dict[str, Any]:
     try:
-        return msgpack.unpackb(
+        fields = msgpack.unpackb(
             data,
             raw=False,
+            use_list=False,
             strict_map_key=True,
-            use_list=True,
-            max_str_len=len(data),
-            max_bin_len=len(data),
-            max_array_len=min(len(data), 4096),
-            max_map_len=0,
+            object_pairs_hook=_unique,
+            max_str_len=text_bytes_max,
+            max_bin_len=64,
+            max_array_len=_ARRAY_MAX,
+            max_map_len=_MAP_ENTRIES_MAX,
             max_ext_len=0,
         )
-    except (ValueError, msgpack.exceptions.UnpackException, RecursionError) as error:
-        raise WireError(f"not the expected msgpack: {type(error).__name__}") from None
+    except (ValueError, TypeError, OverflowError) as error:  # every way in which msgpack refuses
+        raise WireError(rule, f"msgpack: {type(error).__name__}") from None
+    if type(fields) is not dict:
+        raise WireError(rule, "not a map")
+    return fields
 
 
-def _decompress(body: bytes, size_max: int) -> bytes:
-    """Exactly one zstd frame that states a size within the bound. (`max_output_size` alone is ignored by frames that do.)"""
+def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a key occurs twice")  # parsers would disagree on which of the two counts
+    return fields
+
+
+def _model(kind: type[Model], fields: dict[str, Any], rule: str) -> Model:
     try:
-        parameters = zstandard.get_frame_parameters(body)
-        if not 0 < parameters.content_size <= size_max:
-            raise WireError(f"body: states {parameters.content_size} bytes, limit {size_max}")
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj(
-            read_across_frames=False
-        )
-        plain = decompressor.decompress(body)
-    except zstandard.ZstdError:
-        raise WireError("body: not a zstd frame") from None
-    if not decompressor.eof or decompressor.unused_data or len(plain) != parameters.content_size:
-        raise WireError("body: not exactly one whole zstd frame")
-    return plain
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        # Names of unknown fields are the peer's choice and stay out; positions and our own names do not.
+        known = first["type"] not in ("extra_forbidden", "invalid_key")
+        place = ".".join(map(str, first["loc"])) if known else "some field"
+        raise WireError(rule, f"{place}: {first['type']}") from None
