@@ -79,6 +79,12 @@ def write_file(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def fsync_file(path: Path) -> None:
+    """Flush a file's content. Raises OSError."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
 def fsync_directory(path: Path) -> None:
     """Flush a folder's entries, so that a rename inside it survives a power cut. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,18 +1,11 @@
 """The settings the policy process reads, out of the daemon's configuration; imports no torch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from swarmd.errors import ConfigError
-from swarmd.experience.advantages import Scale
-from swarmd.policy.models import TINY
+from swarmd.experience.advantages import EPS, Scale
 from swarmd.policy.update_settings import UpdateSettings
-
-# Defaults where the configuration says 0, which is "the model's own". The tiny policy is trained from scratch and answers in a
-# few characters; 256 tokens and 1e-6 are what the public trainers of this algorithm use for real models.
-TINY_LEARNING_RATE, LEARNING_RATE = 3e-4, 1e-6
-TINY_TOKENS_MAX, TOKENS_MAX = 16, 256
 
 
 @dataclass(frozen=True)
@@ -20,7 +13,7 @@ class PolicyOptions:
     """What generation, tokenising and checkpoints need; the update's own numbers are in `update`.
 
     Attributes:
-        is_tiny: the embedded model, which has defaults of its own.
+        model: the model's name as configured; checkpoints carry it. Empty: the folder's name.
         tokens_max: longest completion; other people's text is cut there.
         batch_tokens_max: see `TransformersEngine`.
         advantage_scale, advantage_eps: see `experience.advantages`.
@@ -28,7 +21,7 @@ class PolicyOptions:
         update: the learner's settings.
     """
 
-    is_tiny: bool
+    model: str
     tokens_max: int
     batch_tokens_max: int
     advantage_scale: Scale
@@ -38,32 +31,23 @@ class PolicyOptions:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Read `{"policy": {...}, "update": {...}, "checkpoint": {...}}`, the sections of the configuration as plain dicts.
+        """Read one dict with the keys of the configuration's sections `policy` and `update`, and `checkpoints_keep`.
 
-        Every key has the configuration's default when it is missing.
+        A missing key has its default; keys for others are passed over (the configuration refuses misspelt ones). "The model's
+        own default", which the configuration writes as 0, must have been filled in.
 
         Raises:
-            ConfigError: a section that is none of these, or an update setting that the learner does not know.
+            ConfigError: a number of the update is out of its range.
         """
-        unknown = sorted(set(settings) - {"policy", "update", "checkpoint"})
-        if unknown:
-            raise ConfigError(f"the policy has no settings section {unknown[0]!r}")
-        policy = settings.get("policy", {})
-        update = dict(settings.get("update", {}))
-        is_tiny = policy.get("model") == TINY
-        tokens_max = policy.get("tokens_max") or (TINY_TOKENS_MAX if is_tiny else TOKENS_MAX)
-        scale, eps = update.pop("advantage_scale", "std"), update.pop("advantage_eps", 1e-4)
-        update["learning_rate"] = update.get("learning_rate") or (
-            TINY_LEARNING_RATE if is_tiny else LEARNING_RATE
-        )
-        update.setdefault("temperature", policy.get("temperature", 1.0))
-        update.setdefault("completion_tokens_max", tokens_max)
+        tokens_max = settings.get("tokens_max") or 256
+        known = {field.name for field in fields(UpdateSettings)} & set(settings)
+        update = {"completion_tokens_max": tokens_max, **{key: settings[key] for key in known}}
         return cls(
-            is_tiny=is_tiny,
+            model=settings.get("model", ""),
             tokens_max=tokens_max,
-            batch_tokens_max=policy.get("generate_batch_tokens", 16384),
-            advantage_scale=scale,
-            advantage_eps=eps,
-            checkpoints_keep=settings.get("checkpoint", {}).get("keep", 2),
+            batch_tokens_max=settings.get("generate_batch_tokens", 16384),
+            advantage_scale=settings.get("advantage_scale", "std"),
+            advantage_eps=settings.get("advantage_eps", EPS),
+            checkpoints_keep=settings.get("checkpoints_keep", 2),
             update=UpdateSettings.from_dict(update),
         )

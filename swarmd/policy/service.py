@@ -14,7 +14,7 @@ import torch
 from swarmd.errors import DiskFull, OutOfMemory, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy import checkpoints, weights
-from swarmd.policy.export import export_folder
+from swarmd.policy.export import export_live
 from swarmd.policy.generate import Engine, Sampled, Sampling, TransformersEngine
 from swarmd.policy.learner import Learner
 from swarmd.policy.loading import context_tokens_max, load_model, load_tokeniser
@@ -56,7 +56,7 @@ class PolicyService:
         self._device = device
         self._threads = threads
         self._options = PolicyOptions.from_settings(settings)
-        self._model_name = str(settings.get("policy", {}).get("model") or self._model_dir.name)
+        self._model_name = self._options.model or self._model_dir.name
         self._checkpoints = Path(checkpoints_dir) if checkpoints_dir else None
         self._version = 0
         self._model: Any = None
@@ -191,12 +191,11 @@ class PolicyService:
 
     def export(self, directory: str) -> dict[str, Any]:
         """Write a Hugging Face folder with the present weights. Raises DiskFull, StateError (the folder exists)."""
-        export_folder(
+        export_live(
             self._model,
-            self._tokeniser,
             Path(directory),
-            source_dir=self._model_dir,
-            model_name=self._model_name,
+            model_dir=self._model_dir,
+            name=self._model_name,
             policy_version=self._version,
         )
         return {"path": directory, "policy_version": self._version}

@@ -68,7 +68,3 @@ class Tokeniser:
         return str(
             self._tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         )
-
-    def save(self, directory: str) -> None:
-        """Write the tokenizer's files into a Hugging Face folder."""
-        self._tokenizer.save_pretrained(directory)
