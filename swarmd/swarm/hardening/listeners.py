@@ -11,6 +11,7 @@ import trio
 from swarmd.errors import PortTaken
 
 CLOSE_S_MAX = 5.0
+STOCK_OPEN = stock._open_reuseport_listeners
 
 
 async def open_exclusive(host: str | None, port: int) -> list[trio.SocketListener]:

@@ -1,0 +1,72 @@
+"""T3: places for inbound connections. The limit of 250 is lowered to 3, so that the test need not make 250 connections."""
+
+import pytest
+import trio
+from libp2p.network.exceptions import SwarmException
+from libp2p.peer.peerinfo import PeerInfo
+
+from swarmd.swarm.hardening.inbound_limit import InboundPlaces
+from tests.swarm.hardening.kit import ANY_PORT, HARDENED, SHORT_S, STOCK, becomes, both, make_host
+
+PLACES = 3
+
+
+@both
+async def test_places_come_back_when_connections_end_unless_stock(kind):
+    host, _ = make_host(kind, inbound_max=PLACES)
+    host.get_network()._inbound_limiter = trio.CapacityLimiter(PLACES)
+    num_accepted = 0
+    async with host.run(listen_addrs=[ANY_PORT]):
+        for _ in range(PLACES + 2):
+            guest, _ = make_host(HARDENED)
+            async with guest.run(listen_addrs=[ANY_PORT]):
+                with trio.move_on_after(SHORT_S):
+                    try:
+                        await guest.connect(PeerInfo(host.get_id(), host.get_addrs()))
+                    except SwarmException:
+                        break
+                    num_accepted += 1
+                await guest.disconnect(host.get_id())
+                assert await becomes(lambda: not host.get_network().get_connections())
+    assert num_accepted == (PLACES if kind == STOCK else PLACES + 2)
+
+
+async def test_idle_sockets_of_one_address_are_turned_away():
+    host, counters = make_host(HARDENED, pending_per_ip_max=2)
+    async with host.run(listen_addrs=[ANY_PORT]):
+        port = int(host.get_addrs()[0].value_for_protocol("tcp"))
+        sockets = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(5)]
+        assert await becomes(lambda: counters["inbound_refused_ip"] == 3)
+        for socket in sockets:
+            await socket.aclose()
+        assert await becomes(lambda: counters["inbound_failed"] == 2)
+
+
+@pytest.mark.parametrize(
+    ("live", "pending", "refusal"),
+    [
+        ({}, {}, None),
+        ({"a": 1, "b": 3}, {}, "inbound_refused_full"),
+        ({}, {"b": 3}, "inbound_refused_full"),
+        ({"a": 2}, {}, "inbound_refused_ip"),
+        ({}, {"a": 2}, "inbound_refused_ip"),
+        ({"b": 2}, {"b": 2}, None),
+    ],
+)
+def test_who_may_come_in(live, pending, refusal):
+    places = InboundPlaces(4, 2, 3, 2)
+    places.live.update(live)
+    places.pending.update(pending)
+    assert places.refusal("a") == refusal
+
+
+async def test_a_place_is_free_again_after_a_failed_handshake():
+    host, counters = make_host(HARDENED, pending_per_ip_max=1)
+    async with host.run(listen_addrs=[ANY_PORT]):
+        port = int(host.get_addrs()[0].value_for_protocol("tcp"))
+        for num in (1, 2, 3):
+            socket = await trio.open_tcp_stream("127.0.0.1", port)
+            await socket.send_all(b"not a peer")
+            await socket.aclose()
+            assert await becomes(lambda num=num: counters["inbound_failed"] == num)
+        assert counters["inbound_refused_ip"] == 0

@@ -1,0 +1,77 @@
+"""One registration per peer."""
+
+import trio
+from libp2p.peer.peerinfo import PeerInfo
+
+from tests.swarm.hardening.kit import HARDENED, LONG_S, STOCK, TOPIC, becomes, both, connect, running
+
+
+@both
+async def test_registering_twice_opens_one_stream_unless_stock(kind):
+    async with running(kind) as one, running(HARDENED) as other:
+        one.pubsub.peer_receive_channel.close()  # registering is left to the test
+        await one.host.connect(PeerInfo(other.peer_id, other.host.get_addrs()))
+        num_senders, send = [], one.pubsub.handle_sending_messages
+
+        async def counted(peer_id, stream, queue):
+            num_senders.append(stream)
+            await send(peer_id, stream, queue)
+
+        one.pubsub.handle_sending_messages = counted
+        with trio.fail_after(LONG_S):
+            async with trio.open_nursery() as nursery:
+                for _ in range(2):
+                    nursery.start_soon(one.pubsub._handle_new_peer, other.peer_id)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(num_senders) == (2 if kind == STOCK else 1)
+
+
+@both
+async def test_a_subscription_made_during_the_hello_is_not_lost_unless_stock(kind):
+    async with running(kind) as one, running(HARDENED) as other:
+        hello = one.pubsub.get_hello_packet
+
+        def subscribe_meanwhile():
+            packet = hello()
+            one.pubsub.manager.run_task(one.pubsub.subscribe, TOPIC)
+            return packet
+
+        one.pubsub.get_hello_packet = subscribe_meanwhile
+        await connect(one, other)
+        told = await becomes(lambda: TOPIC in other.pubsub.peer_topics)
+    assert told is (kind == HARDENED)
+
+
+@both
+async def test_the_end_of_an_old_stream_leaves_the_new_one_alone_unless_stock(kind):
+    async with running(kind) as one, running(HARDENED) as other:
+        await connect(one, other)
+
+        class Broken:
+            muxed_conn = one.pubsub.peers[other.peer_id].muxed_conn
+
+            async def write(self, data):
+                raise OSError
+
+        removed, remove = [], one.router.remove_peer
+        one.router.remove_peer = lambda peer: (removed.append(peer), remove(peer))
+        queue = type(one.pubsub.peer_queues[other.peer_id])
+        old = queue() if kind == STOCK else queue(rpc_bytes_max=1000)
+        old.push(one.pubsub.get_hello_packet())
+        await one.pubsub.handle_sending_messages(other.peer_id, Broken(), old)
+        assert bool(removed) is (kind == STOCK)
+
+
+async def test_blocking_a_peer_forgets_it():
+    async with running(HARDENED) as one, running(HARDENED) as other:
+        await connect(one, other)
+        one.pubsub.add_to_blacklist(other.peer_id)
+        assert await becomes(lambda: other.peer_id not in one.pubsub.peers)
+        assert other.peer_id not in one.pubsub.peer_queues
+        assert other.peer_id not in one.router.peer_protocol
+
+
+async def test_blocking_an_absent_peer_is_no_error():
+    async with running(HARDENED) as one, running(HARDENED) as other:
+        await one.pubsub._teardown_if_connected(other.peer_id)
+        assert one.pubsub.manager.is_running
