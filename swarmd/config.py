@@ -36,8 +36,10 @@ class PolicySettings(Section):
     model: str = Field(
         "tiny", description="`tiny`, a known name such as `Qwen2.5-0.5B`, a hub id, or a folder."
     )
-    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
-        "auto", description="Where the model runs. The CPU is taken only when asked for, or with `tiny`."
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|mps|cuda(:\d{1,2})?)$",
+        description="`auto`, `cpu`, `cuda`, `cuda:N` or `mps`. The CPU is taken only when asked for, or with `tiny`.",
     )
     placement: Literal["auto", "shared", "split"] = Field(
         "auto", description="Generation and update in one child process (`shared`) or two (`split`)."

@@ -66,8 +66,8 @@ class Metrics:
         )
         self.validation = counter("gossip_validation", "Verdicts on others' messages.", "result")
         self.rejects = counter("gossip_rejects", "Messages not accepted, by the rule that said so.", "reason")
-        self.heartbeats_late = counter(
-            "gossip_heartbeats_late", "Gossip heartbeats that came more than one interval late."
+        self.heartbeat_lag = gauge(
+            "gossip_heartbeat_lag_seconds", "Worst recent delay of a 1 s timer in the network process."
         )
 
         self.buffer_rollouts = gauge("buffer_rollouts", "External rollouts held.", "signal")

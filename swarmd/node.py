@@ -38,7 +38,7 @@ from swarmd.loops.streams import Streams
 from swarmd.loops.update import Update
 from swarmd.metrics import Metrics
 from swarmd.policy.checkpoints import read_state
-from swarmd.policy.models import ResolvedModel, resolve_device, resolve_model
+from swarmd.policy.models import ResolvedModel, download_model, resolve_device, resolve_model
 from swarmd.processes.supervise import Child, ChildSpec
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.protocol.rules import RULES
@@ -48,9 +48,6 @@ from swarmd.protocol.signing import Identity
 log = logging.getLogger(__name__)
 # A generation batch or an update that takes longer hangs: on a CPU a 0.5 B model needs minutes.
 STEP_DEADLINE_S = 3600.0
-# What the embedded policy is trained with; its makers measured these (swarmd/tiny/README or build.py).
-TINY_LEARNING_RATE, TINY_TOKENS_MAX = 1e-3, 16
-DEFAULT_LEARNING_RATE, DEFAULT_TOKENS_MAX = 1e-6, 256
 Say = Callable[[str], None]
 
 
@@ -65,6 +62,7 @@ class Node:
     identity: Identity
     manifest: Manifest
     model: ResolvedModel
+    model_dir: Path | None
     device: str
     placement: str
     buffer: SwarmBuffer
@@ -103,6 +101,7 @@ async def run_node(
     try:
         node = build(config, data_dir, rounds_max=rounds_max, say=say)
         try:
+            node.model_dir = await trio.to_thread.run_sync(_download, node, abandon_on_cancel=True)
             await _live(node, explicit)
         finally:
             node.buffer.close()
@@ -118,7 +117,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     identity = Identity.from_seed(seed)
     say(f"✓ identity   {identity.peer_id}{' (new; back up ' + str(data_dir.identity) + ')' if new else ''}")
     model = resolve_model(config.policy.model)
-    device = resolve_device(config.policy.device, model)
+    device = resolve_device(config.policy.device, config.policy.model)
     say(f"✓ model      {config.policy.model} on {device}")
     name = config.swarm.name
     if name == "auto":
@@ -140,7 +139,10 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         uses_max=config.experience.uses_max,
         age_s_max=config.experience.age_s_max,
         strategy=config.experience.strategy,
+        digest=manifest.digest,
     )
+    for path in buffer.moved_aside:
+        say(f"! buffer     the database was damaged; it lies in {path}, and an empty one was started")
     placement = config.policy.placement if config.policy.placement != "auto" else "shared"
     staleness = config.experience.staleness_max
     progress = Progress(
@@ -161,6 +163,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         identity=identity,
         manifest=manifest,
         model=model,
+        model_dir=model.path,
         device=device,
         placement=placement,
         buffer=buffer,
@@ -170,6 +173,16 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         weights_dir=_weights_dir(),
         rounds_max=rounds_max,
     )
+
+
+def _download(node: Node) -> Path:
+    """The model's folder; a download says how far it is about once a second."""
+
+    def progress(name: str, data: dict[str, Any]) -> None:
+        if name == "download":
+            node.say(f"  download   {data['done_bytes'] / 1e6:.0f}/{data['total_bytes'] / 1e6:.0f} MB")
+
+    return download_model(node.model, progress)
 
 
 def _weights_dir() -> Path:
@@ -182,16 +195,13 @@ def _weights_dir() -> Path:
 # ---------------------------------------------------------------- child processes
 
 
-def policy_settings(config: Config, model: ResolvedModel) -> dict[str, Any]:
-    """The sections `policy` and `update` as one plain dict, with the model's own defaults filled in."""
-    settings = config.policy.model_dump() | config.update.model_dump()
-    tiny = model.kind == "tiny"
-    settings["learning_rate"] = settings["learning_rate"] or (
-        TINY_LEARNING_RATE if tiny else DEFAULT_LEARNING_RATE
-    )
-    settings["tokens_max"] = settings["tokens_max"] or (TINY_TOKENS_MAX if tiny else DEFAULT_TOKENS_MAX)
-    settings["checkpoints_keep"] = config.checkpoint.keep
-    return settings
+def _policy_settings(config: Config) -> dict[str, Any]:
+    """The sections that the policy reads, as plain values; it fills in the model's own defaults."""
+    return {
+        "policy": config.policy.model_dump(),
+        "update": config.update.model_dump(),
+        "checkpoint": config.checkpoint.model_dump(include={"keep"}),
+    }
 
 
 def _child_specs(node: Node) -> dict[str, ChildSpec]:
@@ -204,10 +214,10 @@ def _child_specs(node: Node) -> dict[str, ChildSpec]:
     def policy(*roles: str) -> Callable[[], dict[str, Any]]:
         return lambda: {
             "roles": list(roles),
-            "model_dir": str(node.model.path),
+            "model_dir": str(node.model_dir),
             "device": node.device,
             "threads": node.config.policy.threads,
-            "settings": policy_settings(node.config, node.model),
+            "settings": _policy_settings(node.config),
             "checkpoints_dir": str(node.data_dir.checkpoints),
         }
 
@@ -341,8 +351,8 @@ async def _loops(node: Node, inbox: trio.MemoryReceiveChannel[bytes]) -> None:
     config, network = node.config, node.children.get("network")
     outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](OUTBOX_MAX)
     run_blocking = trio.to_thread.run_sync
-    settings = policy_settings(config, node.model)
     generator, learner = node.children["generation"], node.children.get("update", node.children["generation"])
+    tokens_max = generator.info["tokens_max"]
     generate = Generate(
         generator=generator,
         scorer=node.children["scorer"],
@@ -358,7 +368,7 @@ async def _loops(node: Node, inbox: trio.MemoryReceiveChannel[bytes]) -> None:
         num_rollouts=config.experience.num_local,
         num_completions=config.experience.completions,
         temperature=config.policy.temperature,
-        tokens_max=settings["tokens_max"],
+        tokens_max=tokens_max,
         deadline_s=config.questions.deadline_s,
     )
     evaluate = Evaluate(
@@ -369,7 +379,7 @@ async def _loops(node: Node, inbox: trio.MemoryReceiveChannel[bytes]) -> None:
         num_questions=config.evaluate.num_questions,
         num_completions=config.evaluate.completions,
         temperature=config.policy.temperature,
-        tokens_max=settings["tokens_max"],
+        tokens_max=tokens_max,
         deadline_s=config.questions.deadline_s,
     )
     update = Update(
@@ -438,9 +448,9 @@ def _hand_over(node: Node, learner: Child, generator: Child) -> Callable[[], Any
 
     async def hand_over() -> None:
         published = await learner.call(
-            "publish_weights", directory=str(node.weights_dir), deadline_s=STEP_DEADLINE_S
+            "publish_weights", directory=str(node.weights_dir), within_s=STEP_DEADLINE_S
         )
-        await generator.call("load_weights", **published, deadline_s=STEP_DEADLINE_S)
+        await generator.call("load_weights", **published, within_s=STEP_DEADLINE_S)
 
     return hand_over
 

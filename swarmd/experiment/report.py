@@ -39,7 +39,7 @@ class NodeResult:
         if self.held_out_before is None or self.held_out_after is None:
             return None
         (before, before_se, _), (after, after_se, _) = self.held_out_before, self.held_out_after
-        return (after - before) / max((before_se**2 + after_se**2) ** 0.5, 1e-9)
+        return float((after - before) / max((before_se**2 + after_se**2) ** 0.5, 1e-9))
 
 
 def node_result(

@@ -17,6 +17,7 @@ from swarmd.experience.buffer import BufferCounts
 from swarmd.loops.ports import Caller, RunBlocking
 from swarmd.loops.progress import Progress
 from swarmd.metrics import CounterMirror, Metrics
+from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import peer_id_of
 
 log = logging.getLogger(__name__)
@@ -82,21 +83,29 @@ class Observe:
         directions = [peer["direction"] for peer in peers]
         for direction in ("inbound", "outbound"):
             self.metrics.peers.labels(direction).set(directions.count(direction))
-        self.progress.network = {"stats": stats, "peers": peers}
-        self._count(stats)
+        self.progress.network = {"stats": self._count(stats), "peers": peers}
 
-    def _count(self, stats: dict[str, Any]) -> None:
-        metrics = self.metrics
-        metrics.mesh_peers.set(stats.get("mesh_peers", 0))
-        totals = {key: value for key, value in stats.items() if isinstance(value, int | float)}
-        totals |= {f"rule:{rule}": num for rule, num in stats.get("rules", {}).items()}
-        grown = self._mirror.growth(totals)
-        metrics.received.inc(grown.get("received", 0))
-        metrics.heartbeats_late.inc(grown.get("heartbeats_late", 0))
-        for result in ("accept", "ignore", "reject"):
-            metrics.validation.labels(result).inc(
-                grown.get(f"{result}ed" if result != "ignore" else "ignored", 0)
-            )
-        for key, num in grown.items():
-            if key.startswith("rule:") and num:
-                metrics.rejects.labels(key.removeprefix("rule:")).inc(num)
+    def _count(self, stats: dict[str, Any]) -> dict[str, Any]:
+        """Move the child's running totals into our counters; returns them with the sums by verdict added."""
+        metrics, verdicts = self.metrics, stats["verdicts"]
+        by_verdict = {verdict.value: 0 for verdict in Verdict}
+        for rule, num in verdicts.items():
+            by_verdict[VERDICT_OF[rule].value] += num
+        by_verdict["ignore"] += stats["rate_limited"]
+        by_verdict["accept"] = stats["received"] - by_verdict["reject"] - by_verdict["ignore"]
+        grown = self._mirror.growth(
+            {"received": stats["received"], **by_verdict, **{f"rule {r}": n for r, n in verdicts.items()}}
+        )
+        metrics.mesh_peers.set(stats["mesh_peers"])
+        metrics.received.inc(grown["received"])
+        for verdict in by_verdict:
+            metrics.validation.labels(verdict).inc(grown[verdict])
+        for rule in verdicts:
+            metrics.rejects.labels(rule).inc(grown[f"rule {rule}"])
+        metrics.heartbeat_lag.set(stats["heartbeat_lag_s"])
+        return {
+            **stats,
+            "accepted": by_verdict["accept"],
+            "ignored": by_verdict["ignore"],
+            "rejected": by_verdict["reject"],
+        }

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 class Caller(Protocol):
     """A child process: `swarmd.processes.supervise.Child`, or a fake in tests."""
 
-    async def call(self, op: str, *, deadline_s: float | None = None, **args: Any) -> Any:
+    async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
         """The result of an operation; raises ChildDied or another SwarmdError."""
 
     async def wait_ready(self) -> dict[str, Any]:

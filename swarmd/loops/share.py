@@ -52,12 +52,16 @@ class Share:
 
     async def _publish(self, batch: RolloutBatch, own: OwnBatch) -> None:
         message = self.identity.seal(
-            batch, created_ms=own.created_ms, policy=self.policy_name, policy_version=own.policy_version
+            batch,
+            created_ms=own.created_ms,
+            policy=self.policy_name,
+            policy_version=own.policy_version,
+            swarm=self.manifest.digest,
         )
         self.on_message(message)
         for _ in range(ATTEMPTS_MAX):
             try:
-                answer = await self.network.call("publish", data=message, deadline_s=30.0)
+                answer = await self.network.call("publish", data=message, within_s=30.0)
             except LocalError as error:
                 log.warning("sharing failed: %s", error)
                 await trio.sleep(RETRY_S)

@@ -74,21 +74,21 @@ class Child:
         """Whether a started child is there to be called."""
         return self._connection is not None
 
-    async def call(self, op: str, *, deadline_s: float | None = None, **args: Any) -> Any:
+    async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
         """The result of one operation. Waits for a restart under way.
 
         Raises:
-            ChildDied: the child ended before it answered, or was killed because `deadline_s` passed.
+            ChildDied: the child ended before it answered, or was killed because `within_s` passed.
             SwarmdError: the operation failed for an expected reason.
             LocalError: it failed for an unexpected one; the child's traceback is in `why`.
         """
         await self._ready.wait()
         connection = self._connection
         assert connection is not None
-        with trio.move_on_after(deadline_s if deadline_s is not None else float("inf")):
+        with trio.move_on_after(within_s if within_s is not None else float("inf")):
             return await connection.call(op, args)
         connection.fail("hang")
-        raise ChildDied(f"{self.spec.name} did not answer {op!r} within {deadline_s} s and was replaced")
+        raise ChildDied(f"{self.spec.name} did not answer {op!r} within {within_s} s and was replaced")
 
     async def wait_ready(self) -> dict[str, Any]:
         """What the child's start answered, once one is up."""

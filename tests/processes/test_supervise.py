@@ -108,7 +108,7 @@ async def test_a_child_that_hangs_is_killed_and_replaced(tmp_path: Path) -> None
     async with running(tmp_path) as child:
         before = child.info["pid"]
         with pytest.raises(ChildDied, match="within"):
-            await child.call("stall", deadline_s=0.3)
+            await child.call("stall", within_s=0.3)
         assert await child.call("echo", value=2) == 2
         assert not alive(before)
 
