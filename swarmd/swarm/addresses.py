@@ -173,8 +173,8 @@ def _scope(protocol: str, host: str, port: int) -> Scope:
     except ValueError:
         return Scope.UNUSABLE
     ip = getattr(ip, "ipv4_mapped", None) or ip
+    if ip.is_loopback:  # first: Python also calls ::1 reserved
+        return Scope.LOOPBACK
     if ip.is_unspecified or ip.is_multicast or ip.is_reserved:
         return Scope.UNUSABLE
-    if ip.is_loopback:
-        return Scope.LOOPBACK
     return Scope.PUBLIC if ip.is_global else Scope.PRIVATE

@@ -115,10 +115,9 @@ def believable(claims: list[PeerAddress], peer_id: str, seen_host: str) -> PeerA
     for claim in claims:
         if claim.peer_id != peer_id:
             continue
-        if claim.host == seen_host and claim.scope is not Scope.UNUSABLE:
-            return claim
-        if filled := with_observed_host(claim, seen_host):
-            return filled
+        address = with_observed_host(claim, seen_host) or claim
+        if address.host == seen_host and address.scope is not Scope.UNUSABLE:
+            return address
     return None
 
 

@@ -160,7 +160,7 @@ def build(identity_seed: bytes, listen: ListenAddress, announce: str | None, lim
     )
     gossipsub = hardening.HardenedGossipSub(**_gossipsub_options(same_ip_is_normal=listen.is_loopback))
     pubsub = hardening.HardenedPubsub(host, gossipsub, **PUBSUB_OPTIONS)
-    sockets = _OpenConnections()
+    sockets = _OpenConnections(pubsub)
     network.register_notifee(sockets)
     return Stack(host, pubsub, gossipsub, counters, listen, sockets)
 
@@ -240,9 +240,14 @@ def _connections(limits: NetworkLimits) -> Any:
 
 
 class _OpenConnections:
-    """Connections that have begun and not ended. py-libp2p clears its own list when it dies, without closing what was on it."""
+    """Connections that have begun and not ended, and what py-libp2p forgets when one ends.
 
-    def __init__(self) -> None:
+    It clears its own list when it dies, without closing what was on it. And a peer that is back before its old connection is found
+    dead counts as registered: our stream to it stays on the dead connection, and it never hears of us again.
+    """
+
+    def __init__(self, pubsub: Any) -> None:
+        self._pubsub = pubsub
         self._open: set[Any] = set()
 
     async def connected(self, network: Any, connection: Any) -> None:
@@ -250,6 +255,23 @@ class _OpenConnections:
 
     async def disconnected(self, network: Any, connection: Any) -> None:
         self._open.discard(connection)
+        peer = connection.muxed_conn.peer_id
+        stream = self._pubsub.peers.get(peer)
+        if (
+            stream is not None
+            and stream.muxed_conn is connection.muxed_conn
+            and network.get_connections(peer)
+        ):
+            self._move_stream(peer)
+
+    def _move_stream(self, peer: ID) -> None:
+        """Have pubsub open a new stream over what connection is left; what the peer told us over that one still holds."""
+        pubsub = self._pubsub
+        topics = [topic for topic, peers in pubsub.peer_topics.items() if peer in peers]
+        pubsub._handle_dead_peer(peer)
+        for topic in topics:
+            pubsub.peer_topics.setdefault(topic, set()).add(peer)
+        pubsub._peer_subscription_count[peer] = len(topics)
 
     async def _ignore(self, network: Any, subject: Any) -> None:
         pass

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import trio
+
 from swarmd.protocol.manifest import load_manifest
 from swarmd.protocol.signing import Identity
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
-
 from swarmd.swarm.service import NetworkService
 
 MANIFEST = load_manifest("tiny")

@@ -4,8 +4,8 @@ import random
 
 import pytest
 import trio
-from swarmd.protocol.signing import Identity
 
+from swarmd.protocol.signing import Identity
 from swarmd.swarm.bootstrap import BACK_OFF_S_MAX, back_off_s
 from tests.swarm.nodes import Node, batch, seed, swarm, until
 

@@ -2,8 +2,8 @@
 
 import msgpack
 import pytest
-from swarmd.protocol.signing import Identity
 
+from swarmd.protocol.signing import Identity
 from swarmd.swarm import exchange
 from swarmd.swarm.addresses import PeerAddress, parse
 from tests.swarm.nodes import seed

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from swarmd.protocol.signing import Identity
 
+from swarmd.protocol.signing import Identity
 from swarmd.swarm.addresses import PeerAddress, parse
 from swarmd.swarm.peer_book import ADDRESSES_MAX, PeerBook
 from tests.swarm.nodes import seed

@@ -120,8 +120,8 @@ async def test_two_nodes_cannot_share_a_port(nursery):
         await second.service.run()
 
 
-async def test_an_address_of_another_machine_is_a_config_error():
-    with pytest.raises(ConfigError):
+async def test_an_address_of_another_machine_cannot_be_listened_on():
+    with pytest.raises(PortTaken):
         await Node(1, listen="/ip4/192.0.2.1/tcp/4810").service.run()
 
 
