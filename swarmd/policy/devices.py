@@ -101,8 +101,8 @@ def _no_device(what: str, why: str) -> NoDevice:
     return NoDevice(
         what,
         why,
-        "swarmd start --device cpu --model tiny (slow, to try it out), swarmd relay (helps the swarm without a GPU), "
-        "or swarmd doctor gpu",
+        "to try it out: swarmd start --device cpu --model tiny; to train this model anyway, very slowly: --device cpu; "
+        "to look for the cause: nvidia-smi",
     )
 
 

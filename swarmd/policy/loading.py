@@ -46,7 +46,9 @@ def load_model(path: Path, device: str) -> Any:
     import torch
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging as transformers_logging
 
+    transformers_logging.disable_progress_bar()  # stderr is a log file
     check_device(device)
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
     try:
@@ -77,7 +79,7 @@ def check_device(device: str) -> None:
         raise NoDevice(
             f"torch cannot use {device}",
             f"it sees {torch.cuda.device_count()} CUDA devices (torch {torch.__version__})",
-            "swarmd doctor gpu",
+            "nvidia-smi shows whether the driver works",
         )
     if kind == "mps" and not torch.backends.mps.is_available():
         raise NoDevice("torch cannot use mps", f"torch {torch.__version__}")

@@ -82,7 +82,7 @@ def check_architecture(name: str, config: Mapping[str, Any]) -> str:
         reason = "only causal language models (...ForCausalLM) can be trained here"
     if reason:
         raise ModelUnavailable(
-            f"model {name} ({architecture}) is not supported", reason, "swarmd models lists names that work"
+            f"model {name} ({architecture}) is not supported", reason, "take a decoder such as Qwen2.5-0.5B"
         )
     return architecture
 

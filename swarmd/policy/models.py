@@ -92,5 +92,5 @@ def _unknown(name: str) -> ModelUnavailable:
     return ModelUnavailable(
         f"unknown model {name!r}",
         "it is no known name, no folder, and no hub id of the form org/name",
-        f"{hint} (swarmd models lists them)",
+        hint,
     )
