@@ -5,6 +5,7 @@ well-meaning model could give. `Refused` marks text that only upstream's `eval` 
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -38,7 +39,10 @@ def score_spiral_matrix(answer: str, item: Mapping[str, Any]) -> float:
 
 
 def score_number_sorting(answer: str, item: Mapping[str, Any]) -> float:
-    """1 for a list in the right order whose values are within 1 of the oracle's, as upstream has it."""
+    """1 for a list in the right order whose values are within 1 of the oracle's, as upstream has it.
+
+    Except that a NaN is no number: upstream pays full marks for `[NaN, NaN, NaN]`, since no comparison finds fault with it.
+    """
     values = _loads(answer.replace("'", '"'))
     if not isinstance(values, list):
         return 0.0
@@ -48,7 +52,9 @@ def score_number_sorting(answer: str, item: Mapping[str, Any]) -> float:
     except (ValueError, TypeError, OverflowError):
         return 0.0
     descending = item["metadata"]["direction"] != "ascending"
-    if len(given) != len(expected) or given != sorted(given, reverse=descending):
+    if len(given) != len(expected) or any(map(math.isnan, given)):
+        return 0.0
+    if given != sorted(given, reverse=descending):
         return 0.0
     return float(not any(abs(a - b) > 1 for a, b in zip(given, expected, strict=True)))
 

@@ -1,7 +1,8 @@
 """The reward of one completion for one regenerated item: caps first, then the guarded or upstream rule, then a finite [0, 1].
 
-Nothing here evaluates text. What it guards against beyond that: upstream rules that raise, return NaN, or leave [0, 1] (with an
-oracle of -1, calendar_arithmetic pays exp(+5 x error), so every wrong answer would earn more than the right one).
+Nothing here evaluates text. What it guards against beyond that: upstream rules that raise, return NaN, or leave [0, 1]. A value
+far above 1 counts 0, not 1: where upstream's rule breaks down (calendar_arithmetic with a negative oracle pays exp(+5 x error)),
+clamping would give every wrong answer full marks.
 """
 
 import decimal

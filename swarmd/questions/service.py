@@ -114,10 +114,7 @@ class ScorerService:
         """
         addresses = [self._address(dataset, seed) for dataset, seed in _bounded(items)]
         questions = self._ask_questions(addresses)
-        template = self._manifest.prompt_template
-        prompts = [
-            "" if question is None else template.replace("{question}", question) for question in questions
-        ]
+        prompts = ["" if question is None else self._manifest.render(question) for question in questions]
         return {
             "prompts": prompts,
             "held_out": [not prompt or self._manifest.is_held_out(prompt) for prompt in prompts],

@@ -1,0 +1,43 @@
+"""Texts that broke upstream scorers: run code, end the process, keep it busy, or fill memory."""
+
+
+def payloads(marker: str) -> list[str]:
+    """Answers that would create the file `marker` if anything evaluated them, and answers that would not end."""
+    return [
+        f"__import__('os').system('touch {marker}')",
+        f"[open('{marker}', 'w')]",
+        f"open('{marker}', 'w') or 1/2",
+        f"[[c for c in ().__class__.__base__.__subclasses__()][0], open('{marker}', 'w')]",
+        f"${{__import__('os').system('touch {marker}')}}$",
+        f"1 if open('{marker}', 'w') else 0",
+        "__import__('os')._exit(0)",
+        "exit()",
+        "9**9**9",
+        "1e10000000",
+        "1e999999999",
+        "-1e-999999999",
+        "Infinity",
+        "NaN",
+        "sNaN123",
+        "[NaN, NaN, NaN]",
+        "[" * 120,
+        "[" * 1000 + "]" * 1000,
+        "(" * 1000,
+        "{" * 1000,
+        "¬" * 900 + "P",
+        "∨".join("ABCDEFGHIJKLMNOPQR"),
+        "9" * 140,
+        "9" * 16_000,
+        "/".join("1" * 60),
+        "×".join("9" * 70),
+        "1_000",
+        "١٢٣",
+        "R100000",
+        "A+10000000",
+        "\x00",
+        "\u202e1",
+        "\ud800",
+        "\x1b[2J\x1b]0;title\x07",
+        "-" * 140,
+        "," * 140,
+    ]
