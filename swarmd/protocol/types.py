@@ -72,7 +72,8 @@ class Header(WireModel):
     """What the author signs. The body's size and digest bind the batch to it, whether or not the batch is at hand.
 
     `counter_first` and `counter_last` are inclusive. `policy` and `policy_version` are for information only.
-    `swarm` is the manifest's digest, or empty: then others may replay the batch in another swarm, where the same counters mean other questions.
+    `swarm` is the manifest's digest, or empty: then others may replay the batch in another swarm, where the same counters
+    mean other questions.
     """
 
     version: Annotated[int, Field(ge=1, le=INTEGER_MAX)]

@@ -26,7 +26,7 @@ from swarmd.protocol.types import (
 
 MESSAGE_FORMAT = 1
 _PREFIX = struct.Struct(f">BH{SIGNATURE_BYTES}s")
-# What this implementation's header can need at most (every integer at its maximum, a full policy name: 299 bytes), with room.
+# What this implementation's header can need at most (every integer at its maximum, a full policy name: 318 bytes), with room.
 HEADER_BYTES_RESERVED = 384
 _MAP_ENTRIES_MAX = 16  # the largest map of the protocol, the header, has 10
 _ARRAY_MAX = 1024  # types.ROLLOUTS_MAX, the larger of the two ceilings
@@ -65,11 +65,13 @@ def decode_header(header_bytes: bytes) -> Header:
     Raises:
         WireError: header_decode, version or header_fields.
     """
+    # [REJECT] header_decode
     fields = _unpack(header_bytes, "header_decode", text_bytes_max=len(header_bytes))
     version = fields.get("version")
-    # Before the fields: a later version may have others.
+    # [REJECT] version: before the fields, since another version may have others
     if type(version) is not int or version != PROTOCOL_VERSION:
         raise WireError("version", f"not version {PROTOCOL_VERSION}")
+    # [REJECT] header_fields
     return _model(Header, fields, "header_fields")
 
 
@@ -84,13 +86,15 @@ def decode_body(body: bytes, limits: Limits) -> RolloutBatch:
     Raises:
         WireError: body_frame, body_decode or body_fields.
     """
+    # [REJECT] body_frame
     try:
         content = decompress(body, content_bytes_max=limits.body_bytes_max)
     except ValueError as error:
         raise WireError("body_frame", str(error)) from None
-    return _model(
-        RolloutBatch, _unpack(content, "body_decode", text_bytes_max=limits.body_bytes_max), "body_fields"
-    )
+    # [REJECT] body_decode
+    fields = _unpack(content, "body_decode", text_bytes_max=limits.body_bytes_max)
+    # [REJECT] body_fields
+    return _model(RolloutBatch, fields, "body_fields")
 
 
 def encode_message(header_bytes: bytes, signature: bytes, body: bytes | None) -> bytes:
@@ -106,9 +110,10 @@ def decode_message(data: bytes, limits: Limits) -> SignedBatch:
     Raises:
         WireError: message_size, message_decode, or as `decode_header`.
     """
-    # [REJECT]
+    # [REJECT] message_size
     if len(data) > limits.message_bytes_max:
         raise WireError("message_size", f"{len(data)} bytes of at most {limits.message_bytes_max}")
+    # [REJECT] message_decode
     if len(data) < _PREFIX.size:
         raise WireError("message_decode", f"{len(data)} bytes, at least {_PREFIX.size}")
     message_format, header_size, signature = _PREFIX.unpack_from(data)

@@ -1,0 +1,172 @@
+"""Writes proto/vectors/*.json: `python -m tests.protocol.make_vectors` from the repository's root.
+
+Deterministic: fixed keys, a fixed clock, zstd frames that are stored rather than compressed (one recorded exception). All bytes
+are hex. `test_vectors` fails when the files and this script disagree, so a change of the wire shows in a file under review.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from swarmd.protocol.manifest import DatasetSpec, Manifest
+from swarmd.protocol.rules import RULES
+from swarmd.protocol.signing import DOMAIN, Identity, duplicate_key
+from swarmd.protocol.types import INTEGER_MAX
+from tests.protocol.cases import COMPRESSED_BODY, GOOD, all_cases
+from tests.protocol.craft import (
+    ALICE,
+    MALLORY,
+    MANIFEST,
+    NOW_MS,
+    pack,
+    plain_batch,
+    plain_header,
+    signed,
+    stored_frame,
+)
+
+FOLDER = Path(__file__).parents[2] / "proto" / "vectors"
+SEEDS = (bytes(range(32)), bytes(range(32, 64)), bytes(32), b"\xff" * 32)
+SMALL = Manifest(
+    name="small",
+    datasets=(DatasetSpec(name="gcd"),),
+    prompt_template="{question}",
+    answer_format="plain",
+    scorer_version=7,
+    epoch=2,
+    held_out_per_mille=500,
+)
+
+
+def vectors() -> dict[str, dict[str, Any]]:
+    """The contents of every file, by its name without the ending."""
+    return {
+        "identity": _identity(),
+        "manifest": _manifest(),
+        "questions": _questions(),
+        "messages": _messages(),
+        "rules": _rules(),
+    }
+
+
+def text_of(vector: dict[str, Any]) -> str:
+    """A file's text."""
+    return json.dumps(vector, indent=1, ensure_ascii=True, default=_hex) + "\n"
+
+
+def _hex(value: Any) -> str:
+    if not isinstance(value, bytes):
+        raise TypeError(f"no vector holds a {type(value).__name__}")
+    return value.hex()
+
+
+def _identity() -> dict[str, Any]:
+    identities = [(seed, Identity.from_seed(seed)) for seed in SEEDS]
+    return {
+        "about": "An Ed25519 seed, its public key, and the libp2p peer id of that key.",
+        "cases": [
+            {"seed": seed, "public_key": identity.public_key, "peer_id": identity.peer_id}
+            for seed, identity in identities
+        ],
+    }
+
+
+def _manifest() -> dict[str, Any]:
+    prompts = ["What is 1 + 1?", "What is 1 + 2?", "", "naïve ✓", *(f"prompt {i}" for i in range(24))]
+    return {
+        "about": "A manifest's fields, its canonical bytes, its digest and topic, and whether it holds a prompt out.",
+        "cases": [
+            {
+                "fields": manifest.model_dump(),
+                "bytes": manifest.to_bytes(),
+                "digest": manifest.digest,
+                "topic": manifest.topic,
+                "held_out": {prompt: manifest.is_held_out(prompt) for prompt in prompts},
+            }
+            for manifest in (MANIFEST, SMALL)
+        ],
+    }
+
+
+def _questions() -> dict[str, Any]:
+    cases = []
+    for manifest in (MANIFEST, SMALL):
+        for author in (ALICE.public_key, MALLORY.public_key, bytes(32)):
+            for dataset in range(len(manifest.datasets)):
+                for counter in (0, 1, 40, 2**32, INTEGER_MAX):
+                    cases.append(
+                        {
+                            "manifest_digest": manifest.digest,
+                            "epoch": manifest.epoch,
+                            "author": author,
+                            "dataset": dataset,
+                            "counter": counter,
+                            "seed": manifest.question_seed(author, dataset, counter),
+                        }
+                    )
+    return {
+        "about": "The seed of the question at an address, for the manifests of manifest.json.",
+        "cases": cases,
+    }
+
+
+def _messages() -> dict[str, Any]:
+    content = pack(plain_batch())
+    cases = []
+    for name, seed, swarm, body in (
+        ("stored body", SEEDS[0], MANIFEST.digest, stored_frame(content)),
+        ("compressed body, to be decoded only", SEEDS[0], MANIFEST.digest, COMPRESSED_BODY),
+        ("another author, no swarm named", SEEDS[1], ..., stored_frame(content)),
+    ):
+        identity = Identity.from_seed(seed)
+        header = plain_header(body, identity, swarm=swarm)
+        header_bytes = pack(header)
+        cases.append(
+            {
+                "name": name,
+                "seed": seed,
+                "header": header,
+                "header_bytes": header_bytes,
+                "signed_bytes": DOMAIN + identity.public_key + header_bytes,
+                "signature": identity.sign(header_bytes),
+                "batch": plain_batch(),
+                "content": content,
+                "body": body,
+                "body_sha256": hashlib.sha256(body).digest(),
+                "message": signed(header, body, identity),
+                "duplicate_key": duplicate_key(identity.public_key, header_bytes),
+            }
+        )
+    return {"about": "From values to a message, step by step, and back.", "cases": cases}
+
+
+def _rules() -> dict[str, Any]:
+    return {
+        "about": "Judge `message` at `now_ms` after `before`; the verdict and rule must be those given.",
+        "rules": [rule for rule in RULES if rule != "internal"],
+        "manifest": MANIFEST.to_bytes(),
+        "now_ms": NOW_MS,
+        "good": GOOD,
+        "cases": [
+            {
+                "name": case.name,
+                "rule": case.rule,
+                "verdict": case.verdict.value,
+                "before": case.before,
+                "message": case.message,
+            }
+            for case in all_cases()
+        ],
+    }
+
+
+def main() -> None:
+    """Write every file."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, vector in vectors().items():
+        (FOLDER / f"{name}.json").write_text(text_of(vector))
+
+
+if __name__ == "__main__":
+    main()

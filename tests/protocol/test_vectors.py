@@ -1,0 +1,121 @@
+"""The vectors hold both ways: our encoder writes their bytes, our decoder reads their values, our rules give their verdicts."""
+
+import json
+from typing import Any
+
+import pytest
+
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.rules import RULES, validate
+from swarmd.protocol.seen import Seen
+from swarmd.protocol.signing import DOMAIN, Identity, duplicate_key, peer_id_of, verify
+from swarmd.protocol.types import Header, RolloutBatch
+from swarmd.protocol.wire import decode_body, decode_message, encode_body, encode_header, encode_message
+from tests.protocol.make_vectors import FOLDER, text_of, vectors
+
+FILES: dict[str, dict[str, Any]] = {
+    path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))
+}
+HEADER_BYTES_FIELDS = ("author", "body_sha256", "swarm")
+
+
+def cases(file: str) -> list[Any]:
+    return [
+        pytest.param(case, id=str(case.get("name", index))) for index, case in enumerate(FILES[file]["cases"])
+    ]
+
+
+def header_of(case: dict[str, Any]) -> Header:
+    fields = {
+        key: bytes.fromhex(value) if key in HEADER_BYTES_FIELDS else value
+        for key, value in case["header"].items()
+    }
+    return Header(**fields)
+
+
+def batch_of(case: dict[str, Any]) -> RolloutBatch:
+    return RolloutBatch.model_validate_json(json.dumps(case["batch"]))
+
+
+@pytest.mark.parametrize("name", sorted(vectors()))
+def test_the_file_is_what_the_generator_writes(name):
+    assert (FOLDER / f"{name}.json").read_text() == text_of(vectors()[name])
+
+
+@pytest.mark.parametrize("case", cases("identity"))
+def test_identity(case):
+    identity = Identity.from_seed(bytes.fromhex(case["seed"]))
+    assert identity.public_key.hex() == case["public_key"]
+    assert peer_id_of(identity.public_key) == case["peer_id"]
+
+
+@pytest.mark.parametrize("case", cases("manifest"))
+def test_manifest(case):
+    read = Manifest.from_bytes(bytes.fromhex(case["bytes"]))
+    built = Manifest.model_validate(case["fields"])
+    assert read == built
+    assert (built.to_bytes().hex(), built.digest.hex(), built.topic) == (
+        case["bytes"],
+        case["digest"],
+        case["topic"],
+    )
+    assert {prompt: read.is_held_out(prompt) for prompt in case["held_out"]} == case["held_out"]
+
+
+@pytest.mark.parametrize("case", cases("questions"))
+def test_question_seeds(case):
+    manifests = [Manifest.from_bytes(bytes.fromhex(other["bytes"])) for other in FILES["manifest"]["cases"]]
+    (manifest,) = [m for m in manifests if m.digest.hex() == case["manifest_digest"]]
+    assert manifest.epoch == case["epoch"]
+    assert (
+        manifest.question_seed(bytes.fromhex(case["author"]), case["dataset"], case["counter"])
+        == case["seed"]
+    )
+
+
+@pytest.mark.parametrize("case", cases("messages"))
+def test_values_become_the_messages_bytes(case):
+    identity = Identity.from_seed(bytes.fromhex(case["seed"]))
+    header_bytes = encode_header(header_of(case))
+    signature = identity.sign(header_bytes)
+    assert header_bytes.hex() == case["header_bytes"]
+    assert (DOMAIN + identity.public_key + header_bytes).hex() == case["signed_bytes"]
+    assert signature.hex() == case["signature"]
+    assert encode_message(header_bytes, signature, bytes.fromhex(case["body"])).hex() == case["message"]
+    assert duplicate_key(identity.public_key, header_bytes).hex() == case["duplicate_key"]
+
+
+@pytest.mark.parametrize("case", cases("messages"))
+def test_the_messages_bytes_become_values(case):
+    limits = Manifest.from_bytes(bytes.fromhex(FILES["rules"]["manifest"])).limits
+    signed = decode_message(bytes.fromhex(case["message"]), limits)
+    assert signed.header == header_of(case)
+    assert (signed.body or b"").hex() == case["body"]
+    assert verify(signed.header.author, signed.header_bytes, signed.signature)
+    assert decode_body(bytes.fromhex(case["body"]), limits) == batch_of(case)
+
+
+@pytest.mark.parametrize("case", cases("messages"))
+def test_an_encoded_body_holds_the_vectors_content(case):
+    import zstandard
+
+    content = zstandard.decompress(encode_body(batch_of(case)))
+    assert content.hex() == case["content"]
+
+
+@pytest.mark.parametrize("case", cases("rules"))
+def test_rule(case):
+    manifest, seen = Manifest.from_bytes(bytes.fromhex(FILES["rules"]["manifest"])), Seen()
+    for earlier in case["before"]:
+        validate(bytes.fromhex(earlier), now_ms=FILES["rules"]["now_ms"], seen=seen, manifest=manifest)
+
+    outcome = validate(
+        bytes.fromhex(case["message"]), now_ms=FILES["rules"]["now_ms"], seen=seen, manifest=manifest
+    )
+
+    assert (outcome.verdict.value, outcome.rule) == (case["verdict"], case["rule"])
+    assert (outcome.batch is not None) == (case["verdict"] == "accept")
+
+
+def test_every_rule_has_a_vector():
+    assert {case["rule"] for case in FILES["rules"]["cases"]} == set(RULES) - {"internal"}
