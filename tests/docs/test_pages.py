@@ -1,0 +1,57 @@
+"""The hand-written pages against the tree: links lead somewhere, rooms and commands exist, the import table is the tested one."""
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from swarmd.cli.main import swarmd
+from swarmd.config import known_keys
+from tests.test_import_rules import MAY_IMPORT
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"]
+COMMANDS = [
+    (page.name, line.strip())
+    for page in PAGES
+    for block in re.findall(r"```\n(.*?)```", page.read_text(), re.S)
+    for line in block.splitlines()
+    if re.match(r"(\S*/)?swarmd [a-z]", line.strip())
+]
+KIN = {"transformers and its kin", "libp2p and its kin"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+def test_the_import_table_is_the_one_that_is_tested() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", (ROOT / "docs" / "ARCHITECTURE.md").read_text(), re.M)
+    assert len(rows) >= 10
+    for room, names in rows:
+        told = set() if names == "nothing" else set(names.split(", "))
+        assert told - KIN <= MAY_IMPORT[room], room
+        assert not told & KIN or told & KIN < KIN
+        assert told & KIN or told == MAY_IMPORT[room], room
+
+
+def test_settings_named_in_prose_exist() -> None:
+    sections = {key.split(".")[0] for key in known_keys()}
+    for page in PAGES:
+        for key in re.findall(r"`(\w+\.\w+)(?: = \w+)?`", page.read_text()):
+            assert key in known_keys() or key.split(".")[0] not in sections, f"{page.name}: {key}"
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len(COMMANDS) >= 6
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS)
+def test_every_command_line_is_understood(page: str, line: str) -> None:
+    words = line.split("swarmd ", 1)[1].split()
+    said = CliRunner().invoke(swarmd, [words[0], "--help"])
+    assert said.exit_code == 0
+    assert all(word in said.output for word in words if word.startswith("--"))
