@@ -112,7 +112,7 @@ async def test_a_graft_for_an_unknown_topic_is_not_worth_an_answer():
     assert node.sent == []
 
 
-def test_expired_back_offs_are_forgotten():
+async def test_expired_back_offs_are_forgotten():
     node, (one, two) = with_peers(HARDENED, 2)
     node.router.back_off = {TOPIC: {one: time.time() - 1, two: time.time() + 9}, "old topic": {one: 0}}
     node.router.forget_expired()

@@ -33,7 +33,9 @@ async def test_nothing_leaks_from_one_peer_to_the_next_unless_stock(kind, column
 
 
 async def test_each_peer_is_sent_one_message():
-    sent = await emitted(HARDENED, {"one": ["a"]}, {"one": ["b"]}, {"one": {"c": [b"id"]}, "two": {"c": [b"id"]}})
+    sent = await emitted(
+        HARDENED, {"one": ["a"]}, {"one": ["b"]}, {"one": {"c": [b"id"]}, "two": {"c": [b"id"]}}
+    )
     assert sent == {"one": (["a"], ["b"], ["c"]), "two": ([], [], ["c"])}
 
 

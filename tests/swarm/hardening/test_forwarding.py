@@ -2,7 +2,16 @@
 
 import pytest
 
-from tests.swarm.hardening.kit import HARDENED, STOCK, TOPIC, becomes, both, connect, connect_in_topic, running
+from tests.swarm.hardening.kit import (
+    HARDENED,
+    STOCK,
+    TOPIC,
+    becomes,
+    both,
+    connect,
+    connect_in_topic,
+    running,
+)
 
 
 async def notes_for(kind, size, *, from_other):

@@ -74,7 +74,9 @@ async def test_two_offers_are_asked_for_once_unless_stock(kind):
         heard = await listening(victim, peer)
         for _ in range(2):
             await send_rpc(peer, victim, offer(ids(3)))
-        await becomes(lambda: sum(len(iwant.messageIDs) for control in heard for iwant in control.iwant) == 6, 0.5)
+        await becomes(
+            lambda: sum(len(iwant.messageIDs) for control in heard for iwant in control.iwant) == 6, 0.5
+        )
     num_asked = sum(len(iwant.messageIDs) for control in heard for iwant in control.iwant)
     assert num_asked == (3 if kind == HARDENED else 6)
 
@@ -97,7 +99,10 @@ async def test_a_message_is_served_a_few_times_only_unless_stock(kind):
         victim.router.mcache.put(message)
         served = []
         send = victim.router.send_rpc
-        victim.router.send_rpc = lambda to, rpc, priority=False: (served.extend(rpc.publish), send(to, rpc, priority))
+        victim.router.send_rpc = lambda to, rpc, priority=False: (
+            served.extend(rpc.publish),
+            send(to, rpc, priority),
+        )
         want = rpc_pb2.ControlIWant(messageIDs=[victim.pubsub.get_message_id(message)])
         for _ in range(8):
             await victim.router.handle_iwant(want, peer.peer_id)

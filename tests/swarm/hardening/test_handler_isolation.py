@@ -37,5 +37,3 @@ async def test_a_failing_handler_is_counted_and_its_stream_reset():
     victim, stream = sorted(seen, key=lambda thing: not hasattr(thing, "pubsub"))
     assert victim.counters["handler_error"] == 1
     assert stream.is_closed
-
-

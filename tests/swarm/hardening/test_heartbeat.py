@@ -2,8 +2,19 @@
 
 import pytest
 import trio
+import trio.lowlevel
 
-from tests.swarm.hardening.kit import HARDENED, STOCK, TOPIC, becomes, both, connect_in_topic, make_pubsub, running, signed_message
+from tests.swarm.hardening.kit import (
+    HARDENED,
+    STOCK,
+    TOPIC,
+    becomes,
+    both,
+    connect_in_topic,
+    make_pubsub,
+    running,
+    signed_message,
+)
 
 
 @both
@@ -30,7 +41,7 @@ async def test_fast_messages_are_forwarded_unless_stock(kind):
             nursery.start_soon(read)
             for _ in range(30):
                 await sender.pubsub.publish(TOPIC, b"data")
-                await trio.sleep(0)
+                await trio.lowlevel.checkpoint()
             everything = await becomes(lambda: len(received) == 30, 1)
             nursery.cancel_scope.cancel()
     assert everything is (kind == HARDENED)

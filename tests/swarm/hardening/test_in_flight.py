@@ -95,7 +95,9 @@ async def test_host_outlives_a_garbage_key_unless_stock(kind, key):
     async def deed(victim, peer):
         await victim.pubsub.subscribe(TOPIC)
         message = signed_message(peer)
-        message.from_id = ID(b"\x12\x20" + bytes(32)).to_bytes()  # a hash: no key inside, so the field is looked at
+        message.from_id = ID(
+            b"\x12\x20" + bytes(32)
+        ).to_bytes()  # a hash: no key inside, so the field is looked at
         message.key = key
         await send_rpc(peer, victim, rpc_pb2.RPC(publish=[message]))
 

@@ -20,13 +20,16 @@ class Lines(logging.Handler):
 
 @pytest.fixture
 def lines(monkeypatch):
-    """The lines that reach a handler of the root logger, whose state is put back afterwards."""
-    root, handler = logging.getLogger(), Lines()
-    logging.getLogger("libp2p").setLevel(logging.NOTSET)
+    """The lines that would be written; the loggers are put back afterwards."""
+    root, library, handler = logging.getLogger(), logging.getLogger("libp2p"), Lines()
+    monkeypatch.setattr(library, "propagate", False)  # as the library has it
     monkeypatch.setattr(root, "filters", [])
-    root.addHandler(handler)
+    library.setLevel(logging.WARNING)
+    for logger in (root, library):
+        logger.addHandler(handler)
     yield handler.lines
-    root.removeHandler(handler)
+    for logger in (root, library):
+        logger.removeHandler(handler)
 
 
 def say(path, level=logging.WARNING):

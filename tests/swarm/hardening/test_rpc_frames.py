@@ -15,7 +15,9 @@ def test_frames_come_out_whole_however_the_bytes_come_in():
     assert frames(stream) == frames(*(bytes([byte]) for byte in stream)) == [b"a", b"", b"b" * 300]
 
 
-@pytest.mark.parametrize("prefix", [b"\xad\x02", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x80", b"\xff" * 12])
+@pytest.mark.parametrize(
+    "prefix", [b"\xad\x02", b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x80", b"\xff" * 12]
+)
 def test_an_overlong_or_excessive_length_is_refused(prefix):
     with pytest.raises(Misframed):
         frames(prefix)

@@ -39,7 +39,10 @@ async def test_two_writers_do_not_interleave_unless_stock(kind):
                 nursery.start_soon(stream.write, b"a" * MESSAGE_BYTES)
                 nursery.start_soon(stream.write, b"b" * MESSAGE_BYTES)
             await done.wait()
-    whole = arrived[0] in (b"a" * MESSAGE_BYTES + b"b" * MESSAGE_BYTES, b"b" * MESSAGE_BYTES + b"a" * MESSAGE_BYTES)
+    whole = arrived[0] in (
+        b"a" * MESSAGE_BYTES + b"b" * MESSAGE_BYTES,
+        b"b" * MESSAGE_BYTES + b"a" * MESSAGE_BYTES,
+    )
     assert whole is (kind == HARDENED)
 
 
