@@ -37,6 +37,7 @@ import importlib.metadata
 from typing import Any
 
 from swarmd.errors import LocalError
+from swarmd.protocol.rules import Verdict
 from swarmd.swarm.hardening.counters import Counters
 from swarmd.swarm.hardening.gossipsub import HardenedGossipSub
 from swarmd.swarm.hardening.handler_isolation import isolate_handlers
@@ -46,7 +47,6 @@ from swarmd.swarm.hardening.muxer import install_muxer, muxer_options
 from swarmd.swarm.hardening.pubsub import HardenedPubsub
 from swarmd.swarm.hardening.quiet_logs import silence_libp2p
 from swarmd.swarm.hardening.security import security_options
-from swarmd.swarm.hardening.verdicts import Verdict
 
 __all__ = [
     "HardenedGossipSub",
@@ -69,7 +69,7 @@ HOST_COUNTERS = (
     "inbound_refused_ip",
     "inbound_failed",
     "handler_error",
-    "reset_error",
+    "close_error",
     "yamux_overrun",
 )
 

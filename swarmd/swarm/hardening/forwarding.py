@@ -23,7 +23,7 @@ class LeanForwarding(GossipSub):  # type: ignore[misc]
     async def publish(self, msg_forwarder: Any, pubsub_msg: Any) -> None:
         """Send an accepted message on: to the mesh, or to the fanout of a topic we are not in."""
         if not self._check_equivocation(pubsub_msg):
-            self.counters.count("equivocation")
+            self.counters.count("equivocation_late")
             return
         self.mcache.put(pubsub_msg)
         message_id, origin = self.pubsub.get_message_id(pubsub_msg), ID(pubsub_msg.from_id)

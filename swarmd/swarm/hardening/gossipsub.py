@@ -11,7 +11,7 @@ from swarmd.swarm.hardening.message_cache import BoundedHistory
 from swarmd.swarm.hardening.peer_ip import AddressKnown
 from swarmd.swarm.hardening.replay import OfferInsteadOfReplay
 
-ROUTER_COUNTERS = ("heartbeat_error", "graft_error", "queue_full", "equivocation", "address_unknown")
+ROUTER_COUNTERS = ("heartbeat_error", "graft_error", "queue_full", "equivocation_late", "address_unknown")
 
 
 class HardenedGossipSub(

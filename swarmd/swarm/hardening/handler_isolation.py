@@ -20,7 +20,7 @@ def isolate_handlers(host: Any, counters: Counters) -> None:
             await inner(stream)
         if block.failed:
             # The stream may be broken already, and a mute peer must not hold the task.
-            with contained(counters, "reset_error"), trio.move_on_after(1, shield=True):
+            with contained(counters, "close_error"), trio.move_on_after(1, shield=True):
                 await stream.reset()
 
     host.get_network().set_stream_handler(isolated)

@@ -7,8 +7,9 @@ from typing import Any
 from libp2p.peer.id import ID
 from libp2p.pubsub.validators import signature_validator
 
+from swarmd.protocol.rules import Verdict
 from swarmd.swarm.hardening.counters import contained
-from swarmd.swarm.hardening.verdicts import Verdict, VerdictPubsub
+from swarmd.swarm.hardening.verdicts import VerdictPubsub
 
 
 class InFlightPubsub(VerdictPubsub):

@@ -84,5 +84,5 @@ async def _upgrade(network: Any, socket: Any, listen_address: Any, counters: Cou
 
 
 async def _close(socket: Any, counters: Counters) -> None:
-    with contained(counters, "reset_error"), trio.move_on_after(1):
+    with contained(counters, "close_error"), trio.move_on_after(1):
         await socket.close()

@@ -6,13 +6,13 @@ import trio
 from libp2p.pubsub.pb import rpc_pb2
 from libp2p.pubsub.validators import PUBSUB_SIGNING_PREFIX
 
+from swarmd.protocol.rules import Verdict
 from swarmd.swarm.hardening.counters import Counters
 from swarmd.swarm.hardening.peer_streams import PeerStreamsPubsub
 from swarmd.swarm.hardening.rpc_reader import ReaderPubsub
 from swarmd.swarm.hardening.seen_cache import SeenCache
 from swarmd.swarm.hardening.seqno import first_seqno
 from swarmd.swarm.hardening.subscription_channel import SubscriptionPubsub
-from swarmd.swarm.hardening.verdicts import Verdict
 
 PUBSUB_COUNTERS = (
     "accept",

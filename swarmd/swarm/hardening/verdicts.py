@@ -4,7 +4,6 @@ ACCEPT delivers and forwards; REJECT drops and charges the forwarder; IGNORE dro
 An answer that did not come in time is no answer: the message is dropped, nobody is charged, and it may come again.
 """
 
-import enum
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,16 +11,8 @@ import trio
 from libp2p.exceptions import ValidationError
 from libp2p.pubsub.pubsub import Pubsub
 
+from swarmd.protocol.rules import Verdict
 from swarmd.swarm.hardening.counters import Counters, contained
-
-
-class Verdict(enum.Enum):
-    """What becomes of a message."""
-
-    ACCEPT = "accept"
-    REJECT = "reject"
-    IGNORE = "ignore"
-
 
 Validator = Callable[[Any, Any], Awaitable[Verdict]]  # (forwarder's peer id, message) -> verdict
 

@@ -1,4 +1,4 @@
-"""Real hosts on 127.0.0.1, stock or hardened, and the waits the tests share. Every test runs on both: stock must show the defect."""
+"""Real hosts on 127.0.0.1, stock or hardened, and the waits the tests share. Most tests run on both: stock must show the defect."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -26,7 +26,7 @@ async def test_our_slowness_is_not_charged_to_the_peer_unless_stock(kind):
 
 
 async def judged(verdict):
-    """Let a validator answer this; the node, the peer's charge, whether it was delivered, and the validator's calls for two copies."""
+    """Let a validator answer this to two copies: the counters, whether the peer was charged, deliveries, calls of the validator."""
     calls, delivered = [], []
 
     async def validator(forwarder, message):

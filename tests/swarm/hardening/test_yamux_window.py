@@ -1,5 +1,6 @@
 """T8: flow control that is enforced. The attacker writes frames past its own flow control."""
 
+import contextlib
 import struct
 
 import trio
@@ -29,10 +30,8 @@ async def attack(kind, deed):
         stream = await attacker.host.new_stream(victim.peer_id, [SINK])
         connection = victim.host.get_network().get_connections(attacker.peer_id)[0].muxed_conn
         with trio.move_on_after(LONG_S):
-            try:
+            with contextlib.suppress(Exception):
                 await deed(stream.muxed_conn, stream.muxed_stream)
-            except Exception:
-                pass
         thrown_out = await becomes(lambda: connection.is_closed, 1)
         held = sum(map(len, connection.stream_buffers.values()))
         return thrown_out, held, victim
