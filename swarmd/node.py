@@ -48,6 +48,10 @@ from swarmd.protocol.signing import Identity
 log = logging.getLogger(__name__)
 # A generation batch or an update that takes longer hangs: on a CPU a 0.5 B model needs minutes.
 STEP_DEADLINE_S = 3600.0
+# The model's own defaults. The embedded policy is small and its answers short: measured, see swarmd/tiny. 1e-6 is what the public
+# trainers of this algorithm use for real models; the paper's text says 1e-3, at which a 0.5 B policy falls apart.
+TINY_LEARNING_RATE, LEARNING_RATE = 1e-3, 1e-6
+TINY_TOKENS_MAX, TOKENS_MAX = 16, 256
 Say = Callable[[str], None]
 
 
@@ -195,13 +199,14 @@ def _weights_dir() -> Path:
 # ---------------------------------------------------------------- child processes
 
 
-def _policy_settings(config: Config) -> dict[str, Any]:
-    """The sections that the policy reads, as plain values; it fills in the model's own defaults."""
-    return {
-        "policy": config.policy.model_dump(),
-        "update": config.update.model_dump(),
-        "checkpoint": config.checkpoint.model_dump(include={"keep"}),
-    }
+def policy_settings(config: Config, model: ResolvedModel) -> dict[str, Any]:
+    """What the policy reads, as one plain dict, with the model's own defaults where the configuration says 0."""
+    settings = config.policy.model_dump() | config.update.model_dump()
+    tiny = model.kind == "tiny"
+    settings["learning_rate"] = settings["learning_rate"] or (TINY_LEARNING_RATE if tiny else LEARNING_RATE)
+    settings["tokens_max"] = settings["tokens_max"] or (TINY_TOKENS_MAX if tiny else TOKENS_MAX)
+    settings["checkpoints_keep"] = config.checkpoint.keep
+    return settings
 
 
 def _child_specs(node: Node) -> dict[str, ChildSpec]:
@@ -217,7 +222,7 @@ def _child_specs(node: Node) -> dict[str, ChildSpec]:
             "model_dir": str(node.model_dir),
             "device": node.device,
             "threads": node.config.policy.threads,
-            "settings": _policy_settings(node.config),
+            "settings": policy_settings(node.config, node.model),
             "checkpoints_dir": str(node.data_dir.checkpoints),
         }
 
