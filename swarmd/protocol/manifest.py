@@ -7,6 +7,7 @@ more than an address (author, dataset number, counter) to name its question.
 import hashlib
 import re
 import tomllib
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -31,14 +32,21 @@ SEED_LIMIT = 2**31
 FOLDER = Path(__file__).parent / "manifests"
 MANIFEST_BYTES_MAX = 65_536
 
+
+def _only_float(value: Any) -> Any:
+    if type(value) is not float:  # else a large integer would quietly become the float beside it
+        raise ValueError("not a float")
+    return value
+
+
 Scalar = (
     bool
     | Annotated[int, Field(ge=-INTEGER_MAX, le=INTEGER_MAX)]
-    | float
+    | Annotated[float, BeforeValidator(_only_float)]
     | Annotated[str, Field(max_length=1024)]
 )
 ParamValue = Scalar | Annotated[list[Scalar], Field(max_length=256)]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}\z")]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
 
 class DatasetSpec(WireModel):
@@ -83,7 +91,7 @@ class Manifest(WireModel):
     """The swarm's constitution. Equal manifests have equal bytes, whatever the order in which they were written down."""
 
     version: Literal[1] = 1
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}\z")]
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
     datasets: Annotated[
         tuple[DatasetSpec, ...], Field(min_length=1, max_length=DATASETS_MAX), BeforeValidator(_as_tuple)
     ]
@@ -99,6 +107,11 @@ class Manifest(WireModel):
         if self.prompt_template.count("{question}") != 1:
             raise ValueError("prompt_template must contain {question} exactly once")
         return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A changed copy, checked like any other manifest, with a digest of its own."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return self.model_validate({**fields, **(update or {})})
 
     @cached_property
     def digest(self) -> bytes:

@@ -76,12 +76,12 @@ class Header(WireModel):
     mean other questions.
     """
 
-    version: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+    version: Annotated[int, Field(ge=1, le=PROTOCOL_VERSION)]
     author: PublicKey
     created_ms: Annotated[int, Field(ge=0, le=INTEGER_MAX)]
     counter_first: Counter
     counter_last: Counter
-    policy: Annotated[str, Field(max_length=POLICY_NAME_MAX, pattern=r"^[ -~]*\z")]
+    policy: Annotated[str, Field(max_length=POLICY_NAME_MAX, pattern=r"^[ -~]*$")]
     policy_version: Annotated[int, Field(ge=0, le=INTEGER_MAX)]
     body_size: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
     body_sha256: Digest

@@ -66,7 +66,7 @@ def decode_header(header_bytes: bytes) -> Header:
         WireError: header_decode, version or header_fields.
     """
     # [REJECT] header_decode
-    fields = _unpack(header_bytes, "header_decode", text_bytes_max=len(header_bytes))
+    fields = _unpack(header_bytes, "header_decode", text_bytes_max=len(header_bytes), maps_max=1)
     version = fields.get("version")
     # [REJECT] version: before the fields, since another version may have others
     if type(version) is not int or version != PROTOCOL_VERSION:
@@ -92,7 +92,8 @@ def decode_body(body: bytes, limits: Limits) -> RolloutBatch:
     except ValueError as error:
         raise WireError("body_frame", str(error)) from None
     # [REJECT] body_decode
-    fields = _unpack(content, "body_decode", text_bytes_max=limits.body_bytes_max)
+    maps_max = 1 + limits.rollouts_max * (1 + limits.completions_max)
+    fields = _unpack(content, "body_decode", text_bytes_max=limits.body_bytes_max, maps_max=maps_max)
     # [REJECT] body_fields
     return _model(RolloutBatch, fields, "body_fields")
 
@@ -169,14 +170,14 @@ def _pack(fields: dict[str, Any]) -> bytes:
     return packed
 
 
-def _unpack(data: bytes, rule: str, *, text_bytes_max: int) -> dict[str, Any]:
+def _unpack(data: bytes, rule: str, *, text_bytes_max: int, maps_max: int) -> dict[str, Any]:
     try:
         fields = msgpack.unpackb(
             data,
             raw=False,
             use_list=False,
             strict_map_key=True,
-            object_pairs_hook=_unique,
+            object_pairs_hook=_Maps(maps_max),
             max_str_len=text_bytes_max,
             max_bin_len=64,
             max_array_len=_ARRAY_MAX,
@@ -190,11 +191,23 @@ def _unpack(data: bytes, rule: str, *, text_bytes_max: int) -> dict[str, Any]:
     return fields
 
 
-def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a key occurs twice")  # parsers would disagree on which of the two counts
-    return fields
+class _Maps:
+    """Makes the maps of one msgpack value, each key once and not more maps than the protocol has a use for.
+
+    Without that bound a message of 313 bytes, 256,000 empty maps before compression, kept a core busy for 280 ms.
+    """
+
+    def __init__(self, num_max: int) -> None:
+        self._num_left = num_max
+
+    def __call__(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        self._num_left -= 1
+        if self._num_left < 0:
+            raise ValueError("too many maps")
+        fields = dict(pairs)
+        if len(fields) != len(pairs):
+            raise ValueError("a key occurs twice")  # parsers would disagree on which of the two counts
+        return fields
 
 
 def _model(kind: type[Model], fields: dict[str, Any], rule: str) -> Model:

@@ -106,6 +106,7 @@ def _header() -> Iterator[Case]:
         "header declares 4 GiB of text": b"\x81\xdb\xff\xff\xff\xff",
         "header declares an array of 4 billion": b"\x81\xa1x\xdd\xff\xff\xff\xff",
         "header declares a map of 4 billion": b"\xdf\xff\xff\xff\xff",
+        "header holds a map": b"\x81\xa7version\x80",
         "header holds an extension type": b"\x81\xa7version\xc7\x03\x05abc",
         "header holds bytes that are no UTF-8": b"\x81\xa7version\xa2\xc3\x28",
         "header holds a surrogate in UTF-8": b"\x81\xa7version\xa3\xed\xa0\x80",
@@ -239,6 +240,7 @@ def _body() -> Iterator[Case]:
         "text that is no UTF-8": content.replace("ï".encode(), b"\xff\xff", 1),
         "a surrogate in UTF-8": content.replace("✓".encode(), b"\xed\xa0\x80", 1),
         "an array as a key": b"\x81\x90\xc0",
+        "ten maps where nine can be": b"\x81\xa8rollouts\x99" + b"\x80" * 9,
     }.items():
         yield Case(f"content: {name}", "body_decode", with_content(raw))
 

@@ -1,4 +1,4 @@
-"""What `proto/` demands of a header's fields and a body's content, written a second time and plainly, to hold the fuzzed rules against."""
+"""What `proto/` demands of a header's fields and a body's content, written a second time, to hold the fuzzed rules against."""
 
 import math
 import re
@@ -73,7 +73,7 @@ def is_good_completion(completion: Any, bytes_max: int) -> bool:
 
 def is_good_header(header: Any, digest: bytes, body_size: int, author: bytes, manifest: Manifest) -> bool:
     """Whether this header, signed by `author`, is to be accepted around the plain body."""
-    if type(header) is not dict or not set(header) - {"swarm"} == HEADER_FIELDS:
+    if type(header) is not dict or set(header) - {"swarm"} != HEADER_FIELDS:
         return False
     integers = ("version", "created_ms", "counter_first", "counter_last", "policy_version", "body_size")
     if not all(is_integer(header[name]) for name in integers) or type(header["policy"]) is not str:

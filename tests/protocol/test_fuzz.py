@@ -1,4 +1,4 @@
-"""Fuzz behind the signature: mangle what is inside, then sign it. Nothing raises, nothing malformed is accepted, nothing good refused.
+"""Fuzz behind the signature: mangle what is inside, then sign it. No exception, nothing malformed accepted, nothing good refused.
 
 What is expected of each structure comes from `oracle`, which shares no code with the rules.
 """

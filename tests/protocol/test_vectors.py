@@ -11,6 +11,8 @@ from swarmd.protocol.seen import Seen
 from swarmd.protocol.signing import DOMAIN, Identity, duplicate_key, peer_id_of, verify
 from swarmd.protocol.types import Header, RolloutBatch
 from swarmd.protocol.wire import decode_body, decode_message, encode_body, encode_header, encode_message
+from tests.protocol.make_schema import FOLDER as SCHEMA_FOLDER
+from tests.protocol.make_schema import MODELS, schema_text
 from tests.protocol.make_vectors import FOLDER, text_of, vectors
 
 FILES: dict[str, dict[str, Any]] = {
@@ -119,3 +121,8 @@ def test_rule(case):
 
 def test_every_rule_has_a_vector():
     assert {case["rule"] for case in FILES["rules"]["cases"]} == set(RULES) - {"internal"}
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_schema_is_what_the_models_say(name):
+    assert (SCHEMA_FOLDER / f"{name}.json").read_text() == schema_text(name)
