@@ -281,7 +281,7 @@ def _contents() -> Iterator[Case]:
     yield Case(
         "three rollouts where two may be",
         "rollouts_count",
-        batch_with(lambda rollouts: rollouts.append(rollouts[0])),
+        batch_with(lambda rollouts: rollouts.append(rollouts[0] | {"completions": []})),
     )
     yield Case(
         "a dataset the swarm does not have",
