@@ -26,6 +26,7 @@ from libp2p.tools.anyio_service import background_trio_service
 from swarmd.errors import ConfigError
 from swarmd.swarm import hardening
 from swarmd.swarm.addresses import ListenAddress
+from swarmd.swarm.streams import StreamKeeper
 
 # The mesh of one topic: 8 peers, no fewer than 6, no more than 16 (at least twice D, else fresh swarms grow orphans).
 DEGREE, DEGREE_LOW, DEGREE_HIGH = 8, 6, 16
@@ -79,6 +80,7 @@ class Stack:
     gossipsub: Any
     host_counters: Any
     listen: ListenAddress
+    streams: StreamKeeper
     sockets: "_OpenConnections"
 
     @property
@@ -160,9 +162,10 @@ def build(identity_seed: bytes, listen: ListenAddress, announce: str | None, lim
     )
     gossipsub = hardening.HardenedGossipSub(**_gossipsub_options(same_ip_is_normal=listen.is_loopback))
     pubsub = hardening.HardenedPubsub(host, gossipsub, **PUBSUB_OPTIONS)
-    sockets = _OpenConnections(pubsub)
+    sockets, streams = _OpenConnections(), StreamKeeper(network, pubsub)
     network.register_notifee(sockets)
-    return Stack(host, pubsub, gossipsub, counters, listen, sockets)
+    network.register_notifee(streams)
+    return Stack(host, pubsub, gossipsub, counters, listen, streams, sockets)
 
 
 def _announced(listen: ListenAddress, announce: str | None) -> list[Any] | None:
@@ -240,14 +243,9 @@ def _connections(limits: NetworkLimits) -> Any:
 
 
 class _OpenConnections:
-    """Connections that have begun and not ended, and what py-libp2p forgets when one ends.
+    """Connections that have begun and not ended. py-libp2p clears its own list when it dies, without closing what was on it."""
 
-    It clears its own list when it dies, without closing what was on it. And a peer that is back before its old connection is found
-    dead counts as registered: our stream to it stays on the dead connection, and it never hears of us again.
-    """
-
-    def __init__(self, pubsub: Any) -> None:
-        self._pubsub = pubsub
+    def __init__(self) -> None:
         self._open: set[Any] = set()
 
     async def connected(self, network: Any, connection: Any) -> None:
@@ -255,23 +253,6 @@ class _OpenConnections:
 
     async def disconnected(self, network: Any, connection: Any) -> None:
         self._open.discard(connection)
-        peer = connection.muxed_conn.peer_id
-        stream = self._pubsub.peers.get(peer)
-        if (
-            stream is not None
-            and stream.muxed_conn is connection.muxed_conn
-            and network.get_connections(peer)
-        ):
-            self._move_stream(peer)
-
-    def _move_stream(self, peer: ID) -> None:
-        """Have pubsub open a new stream over what connection is left; what the peer told us over that one still holds."""
-        pubsub = self._pubsub
-        topics = [topic for topic, peers in pubsub.peer_topics.items() if peer in peers]
-        pubsub._handle_dead_peer(peer)
-        for topic in topics:
-            pubsub.peer_topics.setdefault(topic, set()).add(peer)
-        pubsub._peer_subscription_count[peer] = len(topics)
 
     async def _ignore(self, network: Any, subject: Any) -> None:
         pass

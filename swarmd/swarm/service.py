@@ -123,6 +123,7 @@ class NetworkService:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_drain, subscription)
                 nursery.start_soon(discovery.run)
+                nursery.start_soon(stack.streams.run)
                 nursery.start_soon(self._watch_lag)
                 self._stack, self._discovery, self._started = stack, discovery, True
                 try:
@@ -205,6 +206,8 @@ class NetworkService:
             "verdicts": verdicts,
             "peers": len(stack.host.get_network().connections) if stack else 0,
             **reach,
+            "streams_moved": stack.streams.num_moved if stack else 0,
+            "streams_retried": stack.streams.num_retried if stack else 0,
             "last_death": self._last_death,
             "heartbeat_lag_s": self._lag_s_max,
             "bootstrap": self._discovery.bootstrap_states() if self._discovery else {},

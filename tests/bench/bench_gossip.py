@@ -139,15 +139,16 @@ def _figures(reports: list[dict[str, Any]], size_bytes: int) -> Figures:
     )
 
 
+NAMES = ("delivered, %", "latency p50, ms", "latency p99, ms", "CPU per delivery, ms", "delivered twice")
+
+
+def _row(figures: Figures) -> list[float]:
+    return [100 * figures.delivered, figures.p50_ms, figures.p99_ms, figures.cpu_ms, float(figures.num_twice)]
+
+
 def table(ours: Figures, stock: Figures | None) -> str:
     """The result for people."""
-    rows = [
-        ("delivered, %", 100 * ours.delivered, stock and 100 * stock.delivered),
-        ("latency p50, ms", ours.p50_ms, stock and stock.p50_ms),
-        ("latency p99, ms", ours.p99_ms, stock and stock.p99_ms),
-        ("CPU per delivery, ms", ours.cpu_ms, stock and stock.cpu_ms),
-        ("delivered twice", float(ours.num_twice), stock and float(stock.num_twice)),
-    ]
+    rows = list(zip(NAMES, _row(ours), _row(stock) if stock else [None] * len(NAMES), strict=True))
     lines = [f"{'':22} {'swarmd':>10} {'stock':>10} {'stock/ours':>11}"]
     for name, mine, other in rows:
         ratio = f"{other / mine:11.2f}" if other is not None and mine else f"{'':11}"
