@@ -67,8 +67,7 @@ def download_repository(model: ResolvedModel, emit: Callable[[str, dict[str, Any
     assert model.repo_id is not None
     with _explained(model.repo_id):
         path = snapshot_download(
-            model.repo_id,
-            revision=model.revision,
+            model.repo_id,  # its main branch: only then does the cache note which commit that is
             allow_patterns=_FILES,
             ignore_patterns=_NOT_FILES,
             tqdm_class=_progress_class(emit),
@@ -108,20 +107,16 @@ def _explained(repo_id: str) -> Iterator[None]:
             "agree there, then: hf auth login",
         ) from error
     except errors.RepositoryNotFoundError as error:
-        # Without a token the hub answers 401 both for what does not exist and for what is private.
-        raise ModelUnavailable(
-            f"the hub knows no model {repo_id}",
-            "there is none of this name, or it is private",
-            "check the spelling; for a private model: hf auth login",
-        ) from error
+        raise _absent(repo_id) from error
     except errors.LocalEntryNotFoundError as error:
         raise _unreachable(repo_id, error.__cause__ or error) from error
     except errors.HfHubHTTPError as error:
         status = error.response.status_code
-        if status in (401, 403):
-            raise ModelUnavailable(
-                f"the hub refuses model {repo_id} (HTTP {status})", str(error), "hf auth login"
-            ) from error
+        if status == 401:
+            raise _absent(repo_id) from error
+        if status == 403:
+            why = str(error).partition("\n")[0]
+            raise ModelUnavailable(f"the hub refuses model {repo_id}", why, "hf auth login") from error
         raise _unreachable(repo_id, error) from error
     except transport_error as error:
         raise _unreachable(repo_id, error) from error
@@ -131,6 +126,15 @@ def _explained(repo_id: str) -> Iterator[None]:
                 f"no space to download {repo_id}", str(error), "free space, or move HF_HOME"
             ) from error
         raise _unreachable(repo_id, error) from error
+
+
+def _absent(repo_id: str) -> ModelUnavailable:
+    """Without a token the hub gives one answer for what does not exist and for what is private."""
+    return ModelUnavailable(
+        f"the hub knows no model {repo_id}",
+        "there is none of this name, or it is private",
+        "check the spelling; for a private model: hf auth login",
+    )
 
 
 def _unreachable(repo_id: str, error: BaseException) -> Temporary:

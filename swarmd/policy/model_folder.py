@@ -144,14 +144,17 @@ def _num_parameters(name: str, file: Path) -> int:
             if size > _HEADER_BYTES_MAX:
                 raise ValueError("the header's size is impossible")
             header = json.loads(source.read(size))
-        num_bytes = max((entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"))
+        header.pop("__metadata__", None)
+        num_bytes = max((entry["data_offsets"][1] for entry in header.values()), default=0)
+        if not header:
+            raise ValueError("there are no tensors in it")
         if file.stat().st_size != 8 + size + num_bytes:
             raise ValueError(f"{file.stat().st_size} bytes where the header says {8 + size + num_bytes}")
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ModelUnavailable(
             f"model {name} cannot be read", f"{file}: {error}", "download it again"
         ) from None
-    return sum(_product(entry["shape"]) for key, entry in header.items() if key != "__metadata__")
+    return sum(_product(entry["shape"]) for entry in header.values())
 
 
 def _product(shape: list[int]) -> int:

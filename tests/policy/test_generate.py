@@ -58,6 +58,10 @@ def naive(model: Any, prompts: Sequence[Sequence[int]], sampling: Sampling) -> l
     return result
 
 
+def flat(sampled_RG: list[list[Sampled]]) -> list[Sampled]:
+    return [sampled for row in sampled_RG for sampled in row]
+
+
 def ids(sampled_RG: list[list[Sampled]]) -> list[list[list[int]]]:
     return [[sampled.ids for sampled in row] for row in sampled_RG]
 
@@ -70,7 +74,7 @@ def test_batched_generation_is_the_naive_loop(
     wanted = naive(model, prompts, sampling)
     found = engine(model).generate(prompts, sampling)
     assert ids(found) == ids(wanted)
-    for got, want in zip(sum(found, []), sum(wanted, []), strict=True):
+    for got, want in zip(flat(found), flat(wanted), strict=True):
         assert got.logprob_sum == pytest.approx(want.logprob_sum, abs=1e-3)
         assert got.finished == want.finished
 
@@ -78,7 +82,7 @@ def test_batched_generation_is_the_naive_loop(
 def test_some_completions_of_that_comparison_finish_and_some_are_cut(
     model: Any, prompts: list[list[int]]
 ) -> None:
-    found = sum(engine(model).generate(prompts, Sampling(6, 1.0, 24, 5)), [])
+    found = flat(engine(model).generate(prompts, Sampling(6, 1.0, 24, 5)))
     assert {sampled.finished for sampled in found} == {True, False}
 
 
@@ -123,13 +127,13 @@ def test_log_probs_are_those_of_a_fresh_forward_at_the_temperature(
 
 
 def test_no_token_follows_the_end_token(model: Any, prompts: list[list[int]]) -> None:
-    for sampled in sum(engine(model).generate(prompts, Sampling(16, 1.0, 40, 2)), []):
+    for sampled in flat(engine(model).generate(prompts, Sampling(16, 1.0, 40, 2))):
         assert sampled.finished == (sampled.ids[-1] in EOS)
         assert not set(sampled.ids[:-1]) & set(EOS)
 
 
 def test_one_token_is_one_token(model: Any, prompts: list[list[int]]) -> None:
-    found = sum(engine(model).generate(prompts, Sampling(3, 1.0, 1, 0)), [])
+    found = flat(engine(model).generate(prompts, Sampling(3, 1.0, 1, 0)))
     assert [len(sampled.ids) for sampled in found] == [1] * 9
 
 

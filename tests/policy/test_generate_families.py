@@ -1,4 +1,4 @@
-"""Other decoders than Qwen2: learned positions, sliding windows, soft caps, mixtures; batched generation is the naive loop for all."""
+"""Other decoders than Qwen2: learned positions, sliding windows, soft caps; batched generation is the naive loop."""
 
 from typing import Any
 

@@ -1,0 +1,74 @@
+"""A policy service on a folder, and rollouts to feed it."""
+
+from pathlib import Path
+from typing import Any
+
+from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.policy.service import PolicyService
+
+SETTINGS = {"model": "random", "learning_rate": 1e-3, "tokens_max": 24, "temperature": 1.0}
+
+
+def service(
+    model_dir: Path,
+    *,
+    roles: tuple[str, ...] = ("generate", "update"),
+    checkpoints: Path | None = None,
+    events: list[tuple[str, dict[str, Any]]] | None = None,
+    **settings: Any,
+) -> PolicyService:
+    """Built, not started."""
+    sink = events if events is not None else []
+    return PolicyService(
+        lambda name, data: sink.append((name, data)),
+        roles=roles,
+        model_dir=str(model_dir),
+        device="cpu",
+        threads=1,
+        settings=SETTINGS | settings,
+        checkpoints_dir=str(checkpoints) if checkpoints else None,
+    )
+
+
+def started(model_dir: Path, **options: Any) -> PolicyService:
+    policy = service(model_dir, **options)
+    policy.start()
+    return policy
+
+
+def own_rollout(policy: PolicyService, prompt: str, *, seed: int = 1, counter: int = 0) -> dict[str, Any]:
+    """Four completions of `policy`, every second one a success, with their ids."""
+    (completions,) = policy.generate([prompt], 4, 1.0, 12, seed)["completions_RG"]
+    scored = [
+        {**completion, "reward": float(number % 2), "token_ids": completion["token_ids"]}
+        for number, completion in enumerate(completions)
+    ]
+    return rollout(prompt, [ScoredCompletion.from_wire(completion) for completion in scored], counter=counter)
+
+
+def rollout(
+    prompt: str, completions: list[ScoredCompletion], *, counter: int = 0, external: bool = False
+) -> dict[str, Any]:
+    return ScoredRollout(
+        author=b"b" * 32 if external else b"a" * 32,
+        dataset=0,
+        counter=counter,
+        prompt=prompt,
+        completions=tuple(completions),
+        created_ms=0,
+        policy_version=0,
+        external=external,
+    ).to_wire()
+
+
+def as_external(wire: dict[str, Any]) -> dict[str, Any]:
+    """What another node makes of a rollout: the text, its own scores, no ids."""
+    completions = [
+        ScoredCompletion(text=c["text"], finished=c["finished"], reward=c["reward"])
+        for c in wire["completions"]
+    ]
+    return rollout(wire["prompt"], completions, counter=wire["counter"], external=True)
+
+
+def parameters(policy: PolicyService) -> dict[str, Any]:
+    return {name: tensor.clone() for name, tensor in policy._model.state_dict().items()}

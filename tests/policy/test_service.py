@@ -1,0 +1,210 @@
+"""The policy process: generate, update, resume, hand over, export; and what it does when something is wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+import torch
+
+from swarmd.errors import DiskFull, OutOfMemory, StateError, SwarmdError
+from swarmd.policy.checkpoints import newest_valid
+from tests.policy.services import own_rollout, parameters, service, started
+
+
+def changed(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    return any(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_round_changes_the_policy_and_what_it_generates(model_dir: Path) -> None:
+    policy = started(model_dir)
+    before, said = parameters(policy), policy.generate(["one?"], 4, 1.0, 12, 5)
+    stats = policy.update([own_rollout(policy, "one?")], round=1, state={}, checkpoint=False)
+    assert (stats["policy_version"], stats["skipped"], stats["checkpoint"]) == (1, None, None)
+    assert changed(before, parameters(policy))
+    again = policy.generate(["one?"], 4, 1.0, 12, 5)
+    assert again["policy_version"] == 1
+    assert again["completions_RG"] != said["completions_RG"]
+
+
+def test_every_reply_is_plain_msgpack(model_dir: Path, tmp_path: Path) -> None:
+    policy = service(model_dir, checkpoints=tmp_path / "c")
+    replies = [
+        policy.start(),
+        policy.info(),
+        policy.generate(["one?"], 2, 1.0, 4, 5),
+        policy.update([own_rollout(policy, "one?")], round=1, state={}, checkpoint=True),
+        policy.publish_weights(str(tmp_path / "w")),
+        policy.export(str(tmp_path / "e")),
+    ]
+    assert msgpack.unpackb(msgpack.packb(replies)) == replies
+
+
+def test_generation_counts_its_tokens(model_dir: Path) -> None:
+    policy = started(model_dir)
+    result = policy.generate(["one?", "two and two?"], 3, 1.0, 8, 1)
+    flat = [completion for row in result["completions_RG"] for completion in row]
+    assert [len(row) for row in result["completions_RG"]] == [3, 3]
+    assert result["num_completion_tokens"] == sum(len(c["token_ids"]) for c in flat)
+    assert all(c["num_tokens"] == len(c["token_ids"]) and c["logprob_sum"] < 0 for c in flat)
+
+
+@pytest.mark.parametrize("rewards", [[], [1.0, 1.0, 1.0, 1.0]])
+def test_without_signal_nothing_changes_but_the_checkpoint_is_written(
+    model_dir: Path, tmp_path: Path, rewards: list[float]
+) -> None:
+    policy = started(model_dir, checkpoints=tmp_path)
+    before = parameters(policy)
+    wire = own_rollout(policy, "one?")
+    for completion in wire["completions"]:
+        completion["reward"] = 1.0
+    stats = policy.update([wire] if rewards else [], round=3, state={"round": 3}, checkpoint=True)
+    assert stats["skipped"] == ("zero_advantage" if rewards else "no_data")
+    assert (stats["policy_version"], stats["checkpoint"]) == (0, "step-00000000")
+    assert not changed(before, parameters(policy))
+
+
+def test_a_restart_goes_on_where_the_checkpoint_was(model_dir: Path, tmp_path: Path) -> None:
+    first = started(model_dir, checkpoints=tmp_path)
+    wire = [own_rollout(first, "one?")]
+    first.update(wire, round=1, state={"round": 1}, checkpoint=True)
+    second = service(model_dir, checkpoints=tmp_path)
+    info = second.start()
+    assert (info["policy_version"], info["resumed_from"]) == (1, "step-00000001")
+    assert info["state"] == {"round": 1}
+    first.update(wire, round=2, state={}, checkpoint=False)
+    second.update(wire, round=2, state={}, checkpoint=False)
+    assert not changed(parameters(first), parameters(second))  # the optimizer's moments came back too
+
+
+def test_a_generating_process_resumes_too(model_dir: Path, tmp_path: Path) -> None:
+    both = started(model_dir, checkpoints=tmp_path)
+    both.update([own_rollout(both, "one?")], round=1, state={}, checkpoint=True)
+    generator = service(model_dir, roles=("generate",), checkpoints=tmp_path)
+    assert generator.start()["policy_version"] == 1
+    assert not changed(parameters(both), parameters(generator))
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_reported(model_dir: Path, tmp_path: Path) -> None:
+    policy = started(model_dir, checkpoints=tmp_path)
+    for number in (1, 2):
+        policy.update([own_rollout(policy, "one?")], round=number, state={"round": number}, checkpoint=True)
+    (tmp_path / "step-00000002" / "model.safetensors").write_bytes(b"\0" * 100)
+    events: list[tuple[str, dict[str, Any]]] = []
+    info = service(model_dir, checkpoints=tmp_path, events=events).start()
+    assert (info["policy_version"], info["state"]) == (1, {"round": 1})
+    assert info["skipped"][0].startswith("step-00000002: model.safetensors has 100 bytes")
+    assert [name for name, _ in events] == ["checkpoint_skipped"]
+
+
+def test_checkpoints_of_another_model_are_refused(
+    model_dir: Path, other_model_dir: Path, tmp_path: Path
+) -> None:
+    policy = started(model_dir, checkpoints=tmp_path)
+    policy.update([], round=1, state={}, checkpoint=True)
+    with pytest.raises(StateError, match="are of model random, not other"):
+        service(other_model_dir, checkpoints=tmp_path, model="other").start()
+    with pytest.raises(StateError, match="do not fit the model"):
+        service(other_model_dir, checkpoints=tmp_path).start()  # the same name, another shape
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_undo_the_update(
+    model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = started(model_dir, checkpoints=tmp_path)
+    wire = own_rollout(policy, "one?")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise DiskFull("no space", "1 MiB is free", "free some")
+
+    monkeypatch.setattr("swarmd.policy.checkpoints.save", full)
+    stats = policy.update([wire], round=1, state={}, checkpoint=True)
+    assert (stats["policy_version"], stats["checkpoint"]) == (1, None)
+    assert stats["checkpoint_error"]["kind"] == "DiskFull"
+
+
+def test_weights_travel_from_the_learner_to_a_generator(model_dir: Path, tmp_path: Path) -> None:
+    learner, generator = started(model_dir, roles=("update",)), started(model_dir, roles=("generate",))
+    wire = own_rollout(generator, "one?")
+    learner.update([wire], round=1, state={}, checkpoint=False)
+    published = learner.publish_weights(str(tmp_path))
+    generator.load_weights(**published)
+    assert generator.info()["policy_version"] == 1
+    assert not changed(parameters(learner), parameters(generator))
+
+
+def test_weights_of_another_model_leave_the_generator_as_it_was(
+    model_dir: Path, other_model_dir: Path, tmp_path: Path
+) -> None:
+    published = started(other_model_dir, roles=("update",)).publish_weights(str(tmp_path))
+    generator = started(model_dir, roles=("generate",))
+    before = parameters(generator)
+    with pytest.raises(StateError, match="do not fit"):
+        generator.load_weights(published["path"], 7)
+    assert not changed(before, parameters(generator))
+    assert generator.info()["policy_version"] == 0
+
+
+def test_a_role_it_does_not_have_is_refused(model_dir: Path) -> None:
+    with pytest.raises(SwarmdError, match="does not generate"):
+        started(model_dir, roles=("update",)).generate(["one?"], 1, 1.0, 4, 0)
+    with pytest.raises(SwarmdError, match="does not update"):
+        started(model_dir, roles=("generate",)).update([], round=1, state={}, checkpoint=False)
+
+
+def test_an_update_that_does_not_fit_says_what_to_lower_and_changes_nothing(
+    model_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = started(model_dir)
+    wire, before = own_rollout(policy, "one?"), parameters(policy)
+
+    def out_of_memory(*_: Any, **__: Any) -> None:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(policy._learner, "_run", out_of_memory)
+        with pytest.raises(OutOfMemory, match="micro_batch_tokens"):
+            policy.update([wire], round=1, state={}, checkpoint=False)
+    assert not changed(before, parameters(policy))
+    assert policy.update([wire], round=1, state={}, checkpoint=False)["policy_version"] == 1
+
+
+def test_another_failure_of_the_update_is_not_taken_for_lack_of_memory(
+    model_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = started(model_dir)
+
+    def fault(*_: Any) -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr(policy._learner, "update", fault)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        policy.update([], round=1, state={}, checkpoint=False)
+
+
+def test_the_export_is_a_folder_others_can_load(model_dir: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    policy = started(model_dir)
+    policy.update([own_rollout(policy, "one?")], round=1, state={}, checkpoint=False)
+    policy.export(str(tmp_path / "out"))
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    assert not changed(parameters(policy), model.state_dict())
+    assert model.generation_config.eos_token_id == [2, 0]
+    assert AutoTokenizer.from_pretrained(tmp_path / "out").chat_template
+    assert "| policy updates | 1 |" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_an_export_overwrites_nothing(model_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(StateError, match="not empty"):
+        started(model_dir).export(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_the_checkpoint_names_its_model(model_dir: Path, tmp_path: Path) -> None:
+    started(model_dir, checkpoints=tmp_path).update([], round=1, state={}, checkpoint=True)
+    found = newest_valid(tmp_path)
+    assert found.path is not None
+    assert json.loads((found.path / "state.json").read_text())["model"] == "random"
