@@ -1,84 +1,39 @@
 """One message for every way to break (or just keep) a rule; `make_vectors` writes them down, the tests run them."""
 
-import copy
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
-import msgpack
 from nacl.bindings import crypto_core_ed25519_add
 
-from swarmd.protocol.rules import VERDICT_OF, Verdict
+from swarmd.protocol.rules import VERDICT_OF
 from swarmd.protocol.types import INTEGER_MAX
+from tests.protocol.body_cases import content_cases, frame_cases
+from tests.protocol.case import (
+    BODY,
+    COMPRESSED_BODY,
+    GOOD,
+    NEUTRAL_KEY,
+    OTHER_SWARM,
+    TORSION_POINT,
+    Case,
+    batch_with,
+    completion_with,
+    header_with,
+)
 from tests.protocol.craft import (
     ALICE,
     MALLORY,
     MANIFEST,
     NOW_MS,
-    block,
     pack,
-    plain_batch,
     plain_header,
     signed,
-    stored_frame,
     with_body,
-    with_content,
 )
-
-GOOD = with_content(plain_batch())
-BODY = stored_frame(pack(plain_batch()))
-OTHER_SWARM = bytes(32)
-# The neutral point: under it anybody's signature verifies for implementations that do not look.
-NEUTRAL_KEY = bytes([1]) + bytes(31)
-# Order 8: added to a good key, it makes one with which implementations of Ed25519 disagree on some signatures.
-TORSION_POINT = bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a")
-# Made by zstd 1.5.7 at level 3 from the content of BODY. Only to be decoded: compressors differ.
-COMPRESSED_BODY = bytes.fromhex(
-    "28b52ffd600900550400340781a8726f6c6c6f7574739283a76461746173657400a7636f756e74657228ab636f6d706c6574696f6e73"
-    "9284a474657874b23c616e737765723e303c2fa866696e6973686564c3ab6c6f6770726f625f73756dcbbff800aa6e756d5f746f6b65"
-    "6e730782aa6e61c3af766520e29c93c201293108000c5001ec80308129e26b7947b82fae8dae5bf6"
-)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A message, what came before it, and the rule it must end at."""
-
-    name: str
-    rule: str
-    message: bytes
-    before: list[bytes] = field(default_factory=list)
-
-    @property
-    def verdict(self) -> Verdict:
-        return VERDICT_OF[self.rule]
-
-
-def batch_with(change: Callable[[list[dict[str, Any]]], Any]) -> bytes:
-    """A signed message whose rollouts were changed in place."""
-    batch = copy.deepcopy(plain_batch())
-    change(batch["rollouts"])
-    return with_content(batch)
-
-
-def completion_with(**changes: Any) -> bytes:
-    """A signed message whose first completion has some fields changed (`...` removes one)."""
-
-    def change(rollouts: list[dict[str, Any]]) -> None:
-        completion = rollouts[0]["completions"][0] | changes
-        rollouts[0]["completions"][0] = {k: v for k, v in completion.items() if v is not ...}
-
-    return batch_with(change)
-
-
-def header_with(**changes: Any) -> bytes:
-    """A signed message whose header has some fields changed (`...` removes one)."""
-    return with_body(BODY, **changes)
 
 
 def all_cases() -> list[Case]:
     """Every case, in the order of the rules."""
-    cases = [*_framing(), *_header(), *_age(), *_authorship(), *_body(), *_contents(), *_accepted()]
+    cases = [*_framing(), *_header(), *_age(), *_authorship(), *frame_cases(), *content_cases(), *_accepted()]
     order = list(VERDICT_OF)
     return sorted(cases, key=lambda case: order.index(case.rule))
 
@@ -189,134 +144,6 @@ def _authorship() -> Iterator[Case]:
     yield Case("scalar of the signature not reduced", "signature", GOOD[:35] + scalar + GOOD[67:])
     yield Case("signed by another than the author", "signature", signed(plain_header(BODY), BODY, MALLORY))
     yield Case("one bit of the body", "body_digest", corrupt_body)
-
-
-def _body() -> Iterator[Case]:
-    content, size_max = pack(plain_batch()), MANIFEST.limits.body_bytes_max
-    skippable = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
-    for name, body in {
-        "no zstd": content,
-        "cut": BODY[:-1],
-        "a byte behind the frame": BODY + b"\x00",
-        "two frames": BODY + BODY,
-        "an empty frame behind": BODY + stored_frame(b""),
-        "a skippable frame behind": BODY + skippable,
-        "a skippable frame before": skippable + BODY,
-        "only a skippable frame": skippable,
-        "an empty frame": stored_frame(b""),
-        "declares a byte above the limit": stored_frame(
-            b"", declared=size_max + 1, blocks=block(1, size_max + 1, b"x")
-        ),
-        "declares a byte too little": stored_frame(content, declared=len(content) - 1),
-        "declares a byte too much": stored_frame(content, declared=len(content) + 1),
-        "declares no size": b"\x28\xb5\x2f\xfd\x00\x58" + block(0, len(content), content),
-        "wants a window of 16 MiB": b"\x28\xb5\x2f\xfd\x40\x70"
-        + bytes([9, 0])
-        + block(0, len(content), content),
-        "wants a dictionary": b"\x28\xb5\x2f\xfd\x21\x07"
-        + bytes([len(content) % 256])
-        + block(0, len(content), content),
-        "a bomb: 64 MiB from 2 KiB": stored_frame(
-            b"", declared=4096, blocks=block(1, 131072, b"x", last=False) * 511 + block(1, 131072, b"x")
-        ),
-        "a bomb that says so": b"\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x04"
-        + block(1, 131072, b"x", last=False) * 511,
-    }.items():
-        yield Case(f"frame: {name}", "body_frame", with_body(body))
-    text = pack(plain_batch()["rollouts"])
-    for name, raw in {
-        "array": text,
-        "cut": content[:-1],
-        "a byte too many": content + b"\xc0",
-        "a key twice": b"\x82" + content[1:] + content[1:],
-        "arrays, 2000 deep": b"\x81\xa8rollouts" + b"\x91" * 2000,
-        "maps, 1000 deep": b"\x81\xa1x" * 1000,
-        "declares 4 GiB of text": b"\x81\xa8rollouts\xdb\xff\xff\xff\xff",
-        "declares 4 GiB of bytes": b"\x81\xa8rollouts\xc6\xff\xff\xff\xff",
-        "declares an array of 4 billion": b"\x81\xa8rollouts\xdd\xff\xff\xff\xff",
-        "an extension type": b"\x81\xa8rollouts\xc7\x03\x05abc",
-        "a timestamp": b"\x81\xa8rollouts\xd6\xff\x00\x00\x00\x00",
-        "the byte msgpack never uses": b"\xc1",
-        "text that is no UTF-8": content.replace("ï".encode(), b"\xff\xff", 1),
-        "a surrogate in UTF-8": content.replace("✓".encode(), b"\xed\xa0\x80", 1),
-        "an array as a key": b"\x81\x90\xc0",
-        "ten maps where nine can be": b"\x81\xa8rollouts\x99" + b"\x80" * 9,
-    }.items():
-        yield Case(f"content: {name}", "body_decode", with_content(raw))
-
-
-def _contents() -> Iterator[Case]:
-    for name, changes in {
-        "text as bytes": {"text": b"x"},
-        "text nil": {"text": None},
-        "text missing": {"text": ...},
-        "finished as 1": {"finished": 1},
-        "a reward": {"reward": 1.0},
-        "log-prob NaN": {"logprob_sum": float("nan")},
-        "log-prob infinite": {"logprob_sum": float("-inf")},
-        "log-prob beyond a billion": {"logprob_sum": -1.1e9},
-        "log-prob true": {"logprob_sum": True},
-        "log-prob as text": {"logprob_sum": "-1.5"},
-        "tokens as a float": {"num_tokens": 7.0},
-        "tokens true": {"num_tokens": True},
-        "tokens below 0": {"num_tokens": -1},
-        "tokens above 2**20": {"num_tokens": 2**20 + 1},
-    }.items():
-        yield Case(name, "body_fields", completion_with(**changes))
-    for name, message in {
-        "no rollouts field": with_content({}),
-        "rollouts is a map": with_content({"rollouts": {}}),
-        "another field": with_content(plain_batch() | {"author": ALICE.public_key}),
-        "a rollout is nil": with_content({"rollouts": [None]}),
-        "a key as bytes": with_content(msgpack.packb({b"rollouts": []}, use_bin_type=True)),
-        "dataset true": batch_with(lambda rollouts: rollouts[0].update(dataset=True)),
-        "dataset below 0": batch_with(lambda rollouts: rollouts[0].update(dataset=-1)),
-        "counter as a float": batch_with(lambda rollouts: rollouts[0].update(counter=40.0)),
-        "counter as text": batch_with(lambda rollouts: rollouts[0].update(counter="40")),
-        "counter of 64 bits": batch_with(lambda rollouts: rollouts[0].update(counter=2**64 - 1)),
-        "question text": batch_with(lambda rollouts: rollouts[0].update(question="1 + 1?")),
-    }.items():
-        yield Case(name, "body_fields", message)
-    yield Case("no rollout", "rollouts_count", with_content({"rollouts": []}))
-    yield Case(
-        "three rollouts where two may be",
-        "rollouts_count",
-        batch_with(lambda rollouts: rollouts.append(rollouts[0] | {"completions": []})),
-    )
-    yield Case(
-        "a dataset the swarm does not have",
-        "dataset_range",
-        batch_with(lambda rollouts: rollouts[0].update(dataset=2)),
-    )
-    yield Case(
-        "below the header's range",
-        "counter_outside",
-        batch_with(lambda rollouts: rollouts[0].update(counter=39)),
-    )
-    yield Case(
-        "above the header's range",
-        "counter_outside",
-        batch_with(lambda rollouts: rollouts[1].update(counter=42)),
-    )
-    yield Case(
-        "one question twice",
-        "counter_repeated",
-        batch_with(lambda rollouts: rollouts[1].update(dataset=0, counter=40)),
-    )
-    yield Case(
-        "no completion", "completions_count", batch_with(lambda rollouts: rollouts[1].update(completions=[]))
-    )
-    yield Case(
-        "a single completion",
-        "completions_count",
-        batch_with(lambda rollouts: rollouts[1]["completions"].pop()),
-    )
-    yield Case(
-        "four completions where three may be",
-        "completions_count",
-        batch_with(lambda rollouts: rollouts[1].update(completions=rollouts[1]["completions"] * 2)),
-    )
-    yield Case("65 bytes of text in 33 characters", "completion_size", completion_with(text="é" * 32 + "x"))
 
 
 def _accepted() -> Iterator[Case]:

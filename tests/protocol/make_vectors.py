@@ -13,7 +13,8 @@ from swarmd.protocol.manifest import DatasetSpec, Manifest
 from swarmd.protocol.rules import RULES
 from swarmd.protocol.signing import DOMAIN, Identity, duplicate_key
 from swarmd.protocol.types import INTEGER_MAX
-from tests.protocol.cases import COMPRESSED_BODY, GOOD, all_cases
+from tests.protocol.case import COMPRESSED_BODY, GOOD
+from tests.protocol.cases import all_cases
 from tests.protocol.craft import (
     ALICE,
     MALLORY,

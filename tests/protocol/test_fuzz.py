@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from swarmd.protocol.rules import Outcome, Verdict, validate
 from swarmd.protocol.seen import Seen
-from tests.protocol.cases import BODY, COMPRESSED_BODY, GOOD
+from tests.protocol.case import BODY, COMPRESSED_BODY, GOOD
 from tests.protocol.craft import (
     ALICE,
     MANIFEST,

@@ -9,7 +9,8 @@ from swarmd.protocol import rules, wire
 from swarmd.protocol.rules import RULES, VERDICT_OF, Verdict, validate
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.types import VerifiedBatch
-from tests.protocol.cases import BODY, GOOD, all_cases
+from tests.protocol.case import BODY, GOOD
+from tests.protocol.cases import all_cases
 from tests.protocol.craft import (
     ALICE,
     MALLORY,
