@@ -24,7 +24,8 @@
 | | validators know no IGNORE, and a slow one charges the peer | verdicts |
 | | an oversized RPC starts a reconnect loop; varints are read byte by byte | rpc_reader, rpc_frames |
 | | address records signed, sent and verified with every RPC | sender_record, control_leak |
-| | a peer registered twice, hello races with subscribe | peer_streams |
+| | a peer registered twice, or never; hello races with subscribe | peer_streams |
+| T20 | closing a connection to a frozen peer hangs | muxer |
 | | score term P7 never works | peer_ip |
 | | taken ports are shared silently; dead listeners steal connections | listeners |
 

@@ -11,7 +11,14 @@ from swarmd.swarm.hardening.message_cache import BoundedHistory
 from swarmd.swarm.hardening.peer_ip import AddressKnown
 from swarmd.swarm.hardening.replay import OfferInsteadOfReplay
 
-ROUTER_COUNTERS = ("heartbeat_error", "graft_error", "queue_full", "equivocation_late", "address_unknown")
+ROUTER_COUNTERS = (
+    "heartbeat_error",
+    "graft_error",
+    "offer_error",
+    "queue_full",
+    "equivocation_late",
+    "address_unknown",
+)
 
 
 class HardenedGossipSub(
@@ -36,3 +43,8 @@ class HardenedGossipSub(
         """Runs as a task of pubsub, where an error would end it."""
         with contained(self.counters, "graft_error"):
             await super().on_peer_subscribed(peer_id, topic)
+
+    async def flush_pending_messages(self, peer_id: Any) -> None:
+        """Likewise."""
+        with contained(self.counters, "offer_error"):
+            await super().flush_pending_messages(peer_id)

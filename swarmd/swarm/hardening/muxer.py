@@ -14,6 +14,9 @@ from swarmd.swarm.hardening.counters import Counters
 from swarmd.swarm.hardening.yamux_stream_lock import LockedStream
 from swarmd.swarm.hardening.yamux_window import WindowedConnection, WindowedStream
 
+# A live peer takes a frame of 12 bytes at once; a frozen one never.
+GOODBYE_S_MAX = 1.0
+
 
 class HardenedStream(LockedStream, WindowedStream):
     """A yamux stream with both fixes."""
@@ -35,6 +38,14 @@ class HardenedYamux(WindowedConnection):
     def __init__(self, *args: Any, counters: Counters, **settings: Any) -> None:
         self.counters = counters
         super().__init__(*args, **settings)
+
+    async def close(self, error_code: int = stock.GO_AWAY_NORMAL) -> None:
+        """Say goodbye and close; stock waits for ever when a frozen peer (T20) holds a writer, and with it the write lock."""
+        with trio.move_on_after(GOODBYE_S_MAX) as goodbye:
+            await super().close(error_code)
+        if goodbye.cancelled_caught:
+            await self.secured_conn.close()  # fails the writer
+            await super().close(error_code)
 
     async def _write_frame(self, data: bytes) -> None:
         """Send one frame whole; a frame cut short would make garbage of all that follows, so it ends the connection.

@@ -1,11 +1,13 @@
 """Registering a peer and sending to it: one byte-bounded queue, one writer, one hello.
 
 Stock lets two connections of a peer register twice and orphans one sending task, loses a subscription made while the hello is being
-written, and lets the end of an old stream throw out the new one.
+written, lets the end of an old stream throw out the new one, and forgets a peer for good whose first negotiation timed out.
 """
 
 from typing import Any
 
+from libp2p.host.exceptions import StreamFailure
+from libp2p.network.exceptions import SwarmException
 from libp2p.pubsub.pubsub import Pubsub
 from libp2p.utils import encode_varint_prefixed
 
@@ -22,7 +24,10 @@ class PeerStreamsPubsub(Pubsub):  # type: ignore[misc]
         """Open our stream to a peer and register it; raises the swarm's errors, on which the caller tries again."""
         if peer_id in self.peers or self.is_peer_blacklisted(peer_id):
             return
-        stream = await self.host.new_stream(peer_id, self.protocols)
+        try:
+            stream = await self.host.new_stream(peer_id, self.protocols)
+        except StreamFailure as error:  # a busy peer took too long to negotiate; the caller tries again only on the swarm's errors
+            raise SwarmException(f"no pubsub stream to {peer_id}") from error
         if peer_id in self.peers:  # a second connection was faster
             await stream.reset()
             return

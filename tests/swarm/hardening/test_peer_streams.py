@@ -1,6 +1,7 @@
 """One registration per peer."""
 
 import trio
+from libp2p.host.exceptions import StreamFailure
 from libp2p.peer.peerinfo import PeerInfo
 
 from tests.swarm.hardening.kit import HARDENED, LONG_S, STOCK, TOPIC, becomes, both, connect, running
@@ -64,6 +65,24 @@ async def test_the_end_of_an_old_stream_leaves_the_new_one_alone_unless_stock(ki
         old.push(one.pubsub.get_hello_packet())
         await one.pubsub.handle_sending_messages(other.peer_id, Broken(), old)
         assert bool(removed) is (kind == STOCK)
+
+
+@both
+async def test_a_peer_too_busy_to_negotiate_is_asked_again_unless_stock(kind):
+    async with running(kind) as one, running(HARDENED) as other:
+        num_tries, open_stream = [], one.host.new_stream
+
+        async def fail_once(peer_id, protocols):
+            if protocols == one.pubsub.protocols:
+                num_tries.append(peer_id)
+                if len(num_tries) == 1:
+                    raise StreamFailure
+            return await open_stream(peer_id, protocols)
+
+        one.host.new_stream = fail_once
+        await one.host.connect(PeerInfo(other.peer_id, other.host.get_addrs()))
+        registered = await becomes(lambda: other.peer_id in one.pubsub.peers)
+    assert registered is (kind == HARDENED)
 
 
 async def test_blocking_a_peer_forgets_it():
