@@ -5,19 +5,23 @@ runs no code on text (no `eval`, `exec`, sympy's `parse_expr`) and costs little 
 earns much. `own` names our scorer where upstream's is not harmless. To add one: read the source, add the line, run
 `python -m swarmd.questions.selftest --write`, and let `tests/questions/test_upstream.py` compare.
 
-For a small policy: short prompts and short answers, safe (median characters of prompt -> answer, reasoning_gym 0.1.25, defaults;
-a digit or a short word is about one token, so the first group is 5 to 20 tokens once a tokeniser knows the fixed words):
-    basic_arithmetic 34 -> 4      number_sequence 30 -> 3    simple_equations 52 -> 2 (imports sympy: 0.7 s more start)
-    spell_backward 57 -> 8        lcm 61 -> 4                count_primes 74 -> 3     count_bits 80 -> 2
-    chain_sum 84 -> 4             products 89 -> 5           decimal_chain_sum 103 -> 7
-    gcd 106 -> 1                  fraction_simplification 112 -> 9                    calendar_arithmetic 115 -> 2
-    prime_factorization 118 -> 10 (exact only)               letter_counting 124 -> 1 (grows with max_words)
-Longer: base_conversion 185, bf 188, number_filtering 174, word_sequence_reversal 180, leg_counting 237, all others 250 to 900.
-Only a tiny first digit or so of the short ones is hard: with two one-digit terms chain_sum has a few hundred questions in all.
+For a small policy: safe ones with short prompts and short answers (median characters of prompt -> answer with the defaults,
+reasoning_gym 0.1.25). Their wording is fixed, so with a tokeniser that knows it a prompt is 5 to 20 tokens:
+    basic_arithmetic 36 -> 5      simple_equations 54 -> 2 (imports sympy: 0.3 s more start)
+    spell_backward 56 -> 8        lcm 61 -> 3                     count_primes 74 -> 3
+    count_bits 80 -> 2            chain_sum 82 -> 3               products 89 -> 6
+    decimal_chain_sum 97 -> 8     gcd 106 -> 1                    letter_counting 111 -> 1 (grows with max_words)
+    fraction_simplification 117 -> 16 (plain style and small values: 4)
+    prime_factorization 118 -> 7 (exact only)                     calendar_arithmetic 119 -> 2
+Not number_sequence, the shortest of all: it squares squares until it likes the result, and one question in 1,000 took 8 s.
+Medium: caesar_cipher 138, number_filtering 155, decimal_arithmetic 156, word_sequence_reversal 177, base_conversion 185, bf 189,
+leg_counting 217, simple_geometry 224; the others 250 to 860. Small bounds leave few different questions: one-digit chain_sum of
+two terms has a few hundred in all.
 
 Partial credit of the upstream rule, where `reward = "upstream"`: the base rule pays `len(oracle) / len(answer)` when the answer
 contains the oracle; fraction_simplification 0.01 for anything, even nothing; spell_backward a letter at its place; word_sorting and
-sentence_reordering a word at its place; letter_jumble the unscrambled words. `exact` pays full marks only and avoids all of it.
+sentence_reordering a word at its place; letter_jumble the unscrambled words. `exact` pays full marks only and avoids all of it,
+but for two: number_sorting forgives an error of 1 (keep its range wide), and propositional_logic takes the AND of the premises.
 """
 
 from collections.abc import Mapping
@@ -61,11 +65,11 @@ _GUARDS = {
     "base_conversion": Guard(
         "algorithmic.base_conversion", span("base", 2, 36) | span("value", 0, 1_000_000_000)
     ),
-    # its eval runs on the expression it generated itself from the parameters here
+    # its eval runs on the expression it generated itself; terms and digits bound what `divisors` has to factor
     "basic_arithmetic": Guard(
         "arithmetic.basic_arithmetic",
-        span("terms", 1, 12)
-        | span("digits", 1, 9)
+        span("terms", 1, 6)
+        | span("digits", 1, 4)
         | {
             "operators": Some(("+", "-", "*", "/")),
             "allow_parentheses": _FLAG,
@@ -136,10 +140,6 @@ _GUARDS = {
         span("num_candidates", 2, 20)
         | {"min_n": Real(1, 1e12), "max_n": Real(1, 1e12), "max_delta": Real(0.01, 1e6)},
     ),
-    "number_sequence": Guard(
-        "cognition.number_sequences",
-        span("terms", 4, 12) | span("value", -1000, 1000) | {"max_complexity": Whole(1, 3)},
-    ),
     # upstream evaluates the oracle's text
     "number_sorting": Guard(
         "algorithmic.number_sorting",
@@ -153,10 +153,10 @@ _GUARDS = {
         "arithmetic.prime_factorization", span("value", 2, 1_000_000), exact_only=True
     ),
     "products": Guard("arithmetic.products", _TERMS_DIGITS),
-    # no oracle: the answer is any conclusion. 26 variables would be 2^26 rows upstream; complexity doubles the text a step
+    # no oracle: the answer is any conclusion. Upstream generates with 2^variables rows; complexity doubles the text a step
     "propositional_logic": Guard(
         "logic.propositional_logic",
-        span("vars", 1, 6) | span("statements", 1, 8) | span("complexity", 1, 5),
+        span("vars", 1, 6) | span("statements", 1, 8) | span("complexity", 1, 4),
         own="propositional_logic",
         chars_max=1024,
     ),
@@ -174,13 +174,15 @@ GUARDS: Mapping[str, Guard] = MappingProxyType(_GUARDS)
 _UNSTABLE = "it does not regenerate identically on every machine"
 _FREE = "its scorer pays for a constant answer"
 _RUNS_CODE = "its scorer runs code on the answer, and no guarded one exists"
+_LIBM = "its answers are floats of the machine's own mathematics library"
 _SLOW = "a question or a score takes far too long"
 _REFUSED = {
     _UNSTABLE: """isomorphic_strings ransom_note polynomial_multiplication knight_swap word_ladder list_functions codeio
-        time_intervals intermediate_integration rearc acre power_function""",
+        time_intervals intermediate_integration rearc acre""",
     _FREE: """complex_arithmetic game_of_life_halting puzzle24 countdown coin_flip circuit_logic syllogism course_schedule""",
     _RUNS_CODE: "string_insertion n_queens simple_integration bitwise_arithmetic",
-    _SLOW: "futoshiki sokoban quantum_lock rubiks_cube rush_hour boxnet",
+    _LIBM: "power_function",
+    _SLOW: "number_sequence futoshiki sokoban quantum_lock rubiks_cube rush_hour boxnet",
 }
 REFUSED: Mapping[str, str] = MappingProxyType(
     {name: reason for reason, names in _REFUSED.items() for name in names.split()}

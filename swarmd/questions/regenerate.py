@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from swarmd.errors import ConfigError, IncompatibleSwarm
+from swarmd.questions.divisors import common_divisors
 from swarmd.questions.guards import GUARDS, check_dataset
 from swarmd.questions.parameters import check_order
 
@@ -104,6 +105,8 @@ def load_datasets(names: Sequence[str]) -> None:
             importlib.import_module(f"{_PACKAGE}.{GUARDS[name].module}")
     except (ImportError, AttributeError):
         _import_whole_package()
+    if arithmetic := sys.modules.get(f"{_PACKAGE}.arithmetic.basic_arithmetic"):
+        arithmetic.find_common_divisors = common_divisors  # type: ignore[attr-defined]
     registered = importlib.import_module(f"{_PACKAGE}.factory").DATASETS
     if missing := sorted(set(names) - set(registered)):
         raise IncompatibleSwarm(

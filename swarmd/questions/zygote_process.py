@@ -16,7 +16,7 @@ import swarmd
 from swarmd.errors import BY_NAME, LocalError
 from swarmd.questions.channel import Channel
 
-# Importing all 35 datasets and testing them takes 0.7 s CPU; four nodes that start on one busy core need a multiple.
+# Importing all 34 datasets and testing them takes 0.7 s CPU; four nodes that start on one busy core need a multiple.
 START_S_MAX = 60.0
 # Regenerating costs 0.03 to 3 ms a question, a fork 1 ms; 4,096 of the slowest are 12 s.
 ANSWER_S_MAX = 30.0
