@@ -207,6 +207,8 @@ class _Maps:
         fields = dict(pairs)
         if len(fields) != len(pairs):
             raise ValueError("a key occurs twice")  # parsers would disagree on which of the two counts
+        if not all(type(key) is str for key in fields):  # strict_map_key lets bytes pass
+            raise ValueError("a key is no text")
         return fields
 
 
