@@ -18,8 +18,10 @@ from swarmd.policy.packing import Segment
 
 PROMPT_SHARING = "swarmd_prompt_sharing"
 
-# One call over a whole span with a dense mask wastes arithmetic on masked pairs, many calls waste time in dispatch.
-DENSE_TOKENS_MAX = 1024
+# Groups of up to this many tokens together are one call with a dense mask, a longer group is a call a completion. One call
+# computes pairs that the mask throws away, many wait for dispatch: on one CPU core both cost the same at 140 tokens, the
+# dense one 7 % more of the whole update at 280 and 37 % more at 500.
+DENSE_TOKENS_MAX = 160
 
 # Keyword arguments that change attention in ways the packed row does not reproduce.
 FOREIGN_TERMS = ("softcap", "s_aux", "position_bias", "cache")
@@ -31,64 +33,68 @@ class UnsupportedAttention(ValueError):
 
 @dataclass(frozen=True)
 class Block:
-    """One attention call: these queries against those keys. `visible_QK` None means plainly causal."""
+    """One attention call: the queries of a stretch of the row against the keys of some stretches, its own the last.
 
-    queries: slice
-    keys: tuple[slice, ...]
+    `keys` are numbers of blocks. `visible_QK` None means plainly causal.
+    """
+
+    num_tokens: int
+    keys: tuple[int, ...]
     visible_QK: Tensor | None
 
 
 @dataclass(frozen=True)
 class AttentionLayout:
-    """Blocks whose queries, end to end, are the whole row."""
+    """Blocks whose stretches, end to end, are the whole row."""
 
     blocks: tuple[Block, ...]
 
 
 def plan_attention(
-    segments: Sequence[Segment],
-    num_tokens: int,
-    device: torch.device,
-    *,
-    dense_tokens_max: int = DENSE_TOKENS_MAX,
+    segments: Sequence[Segment], device: torch.device, *, dense_tokens_max: int = DENSE_TOKENS_MAX
 ) -> AttentionLayout:
-    """Choose the calls for a row: one for all of it when it is short, else one a group, or one a completion of long groups."""
-    if num_tokens <= dense_tokens_max:
-        return AttentionLayout((_dense(segments, device),))
+    """Choose the calls for a row: short groups together, a long one completion by completion."""
     blocks: list[Block] = []
+    waiting: list[Segment] = []
+
+    def flush() -> None:
+        if waiting:
+            blocks.append(_dense(waiting, len(blocks), device))
+            waiting.clear()
+
     for segment in segments:
-        stop = segment.completions[-1].stop
-        if stop - segment.prompt.start <= dense_tokens_max:
-            blocks.append(_dense([segment], device))
-            continue
-        blocks.append(Block(segment.prompt, (segment.prompt,), None))
-        blocks.extend(
-            _one_completion(segment.prompt, own, device)
-            for own in segment.completions
-            if own.stop > own.start
-        )
+        if waiting and segment.stop - waiting[0].prompt.start > dense_tokens_max:
+            flush()
+        if segment.stop - segment.prompt.start <= dense_tokens_max:
+            waiting.append(segment)
+        else:
+            flush()
+            blocks.extend(_by_completion(segment, len(blocks), device))
+    flush()
     return AttentionLayout(tuple(blocks))
 
 
-def _dense(segments: Sequence[Segment], device: torch.device) -> Block:
-    """All tokens of the given (adjacent) segments against each other: causal, same group, and prompt or same completion."""
+def _dense(segments: Sequence[Segment], number: int, device: torch.device) -> Block:
+    """All tokens of adjacent segments against each other: causal, same group, and prompt or same completion."""
     group, member = [], []
-    for number, segment in enumerate(segments):
-        group.extend([number] * (segment.completions[-1].stop - segment.prompt.start))
+    for place, segment in enumerate(segments):
+        group.extend([place] * (segment.stop - segment.prompt.start))
         member.extend([0] * (segment.prompt.stop - segment.prompt.start))
-        for place, own in enumerate(segment.completions, start=1):
-            member.extend([place] * (own.stop - own.start))
+        for own_place, own in enumerate(segment.completions, start=1):
+            member.extend([own_place] * (own.stop - own.start))
     group_T, member_T = torch.tensor(group, device=device), torch.tensor(member, device=device)
     visible = (member_T[None, :] == 0) | (member_T[None, :] == member_T[:, None])
     visible &= group_T[None, :] == group_T[:, None]
-    span = slice(segments[0].prompt.start, segments[-1].completions[-1].stop)
-    return Block(span, (span,), visible.tril_())
+    return Block(len(group), (number,), visible.tril_())
 
 
-def _one_completion(prompt: slice, own: slice, device: torch.device) -> Block:
-    num_prompt, num_own = prompt.stop - prompt.start, own.stop - own.start
-    visible = torch.ones(num_own, num_prompt + num_own, dtype=torch.bool, device=device).tril_(num_prompt)
-    return Block(own, (prompt, own), visible)
+def _by_completion(segment: Segment, number: int, device: torch.device) -> Iterator[Block]:
+    num_prompt = segment.prompt.stop - segment.prompt.start
+    yield Block(num_prompt, (number,), None)
+    lengths = [own.stop - own.start for own in segment.completions if own.stop > own.start]
+    for place, num in enumerate(lengths, start=number + 1):
+        visible = torch.ones(num, num_prompt + num, dtype=torch.bool, device=device).tril_(num_prompt)
+        yield Block(num, (number, place), visible)
 
 
 def prompt_sharing_attention(
@@ -113,26 +119,25 @@ def prompt_sharing_attention(
     repeats = query.shape[1] // key.shape[1]
     if repeats > 1:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
-    outputs = []
-    for block in layout.blocks:
-        outputs.append(
-            F.scaled_dot_product_attention(
-                query[:, :, block.queries],
-                _pick(key, block.keys),
-                _pick(value, block.keys),
-                attn_mask=block.visible_QK,
-                is_causal=block.visible_QK is None,
-                scale=scaling,
-            )
+    # `split` and `cat` have linear backwards; a slice's would fill a whole row of zeros for every block.
+    sizes = [block.num_tokens for block in layout.blocks]
+    queries, keys, values = (torch.split(states, sizes, 2) for states in (query, key, value))
+    outputs = [
+        F.scaled_dot_product_attention(
+            own_query,
+            _joined(keys, block.keys),
+            _joined(values, block.keys),
+            attn_mask=block.visible_QK,
+            is_causal=block.visible_QK is None,
+            scale=scaling,
         )
-    joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs, 2)
-    return joined.transpose(1, 2), None
+        for own_query, block in zip(queries, layout.blocks, strict=True)
+    ]
+    return _joined(outputs, range(len(outputs))).transpose(1, 2), None
 
 
-def _pick(states: Tensor, places: tuple[slice, ...]) -> Tensor:
-    if len(places) == 1:
-        return states[:, :, places[0]]
-    return torch.cat([states[:, :, place] for place in places], 2)
+def _joined(states: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
+    return states[numbers[0]] if len(numbers) == 1 else torch.cat([states[number] for number in numbers], 2)
 
 
 def _no_mask(**_: Any) -> None:

@@ -132,6 +132,11 @@ class Segment:
     prompt: slice
     completions: tuple[slice, ...]
 
+    @property
+    def stop(self) -> int:
+        stop: int = self.completions[-1].stop
+        return stop
+
 
 @dataclass(frozen=True)
 class PackTensors:

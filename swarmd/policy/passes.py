@@ -46,7 +46,7 @@ def packed_pass(
     if not isinstance(head, nn.Linear):
         raise TypeError(f"the head is a {type(head).__name__}, not a linear layer")
     tensors = collate(pack, model.device, torch.promote_types(model.dtype, torch.float32))
-    layout = plan_attention(tensors.segments, pack.num_tokens, model.device)
+    layout = plan_attention(tensors.segments, model.device)
     with prompt_sharing(model), torch.set_grad_enabled(with_gradient):
         row_1TD = model.base_model(
             input_ids=tensors.ids_T[None],

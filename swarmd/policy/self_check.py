@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from swarmd.policy.attention import row_length_max
+from swarmd.policy.attention import DENSE_TOKENS_MAX, row_length_max
 from swarmd.policy.masters import MasterWeights
 from swarmd.policy.packing import Pack, PromptGroup
 from swarmd.policy.passes import Pass, packed_pass, plain_pass
@@ -68,19 +69,26 @@ def _sample(groups: Sequence[PromptGroup]) -> Pack:
     """Two small groups of two completions each, so that a leak between either, or a wrong position, would show.
 
     Made of the round's own tokens, repeated where they are too few: a round of one-word answers must not pass by default.
+    The second group's prompt is long enough for a call a completion, so both layouts of `plan_attention` are compared.
     """
     longest = sorted(groups, key=lambda group: -max(c.num_forwarded for c in group.completions))
+    first, second = longest[0], longest[-1]
     pack = Pack()
-    for group in (longest[0], longest[-1]):
+    for group, prompt in (
+        (first, first.prompt_ids[-PROMPT_TOKENS_MAX:]),
+        (second, _cycled(second.prompt_ids, DENSE_TOKENS_MAX)),
+    ):
         kept = []
         for weighed in (group.completions[0], group.completions[-1]):
-            ids = (weighed.completion.ids * COMPLETION_TOKENS_MIN)[
-                : max(len(weighed.completion.ids), COMPLETION_TOKENS_MIN)
-            ]
-            short = replace(weighed.completion, ids=ids[:COMPLETION_TOKENS_MAX], old_logps_T=None)
-            kept.append(replace(weighed, completion=short))
-        pack.add(PromptGroup(group.prompt_ids[-PROMPT_TOKENS_MAX:], tuple(kept)))
+            num = min(max(len(weighed.completion.ids), COMPLETION_TOKENS_MIN), COMPLETION_TOKENS_MAX)
+            ids = _cycled(weighed.completion.ids, num)
+            kept.append(replace(weighed, completion=replace(weighed.completion, ids=ids, old_logps_T=None)))
+        pack.add(PromptGroup(prompt, tuple(kept)))
     return pack
+
+
+def _cycled(ids: tuple[int, ...], num: int) -> tuple[int, ...]:
+    return tuple(islice(cycle(ids), num))
 
 
 def _measure(
