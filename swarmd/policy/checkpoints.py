@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swarmd.errors import StateError
-from swarmd.policy.durable import clean, fresh_directory, write_file
+from swarmd.policy.durable import RESERVE_BYTES, clean, fresh_directory, write_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,7 +61,9 @@ def save(
     text = json.dumps(content, indent=1).encode()
     target = directory / f"step-{policy_version:08d}"
     need = size_bytes(weights) + size_bytes(optimizer) + len(text)
-    with fresh_directory(target, f"checkpoint {target.name}", size_bytes=need) as folder:
+    with fresh_directory(
+        target, f"checkpoint {target.name}", size_bytes=need, reserve_bytes=RESERVE_BYTES
+    ) as folder:
         write_file(folder / STATE_FILE, text)
         digests = {
             STATE_FILE: hashlib.sha256(text).hexdigest(),

@@ -13,12 +13,14 @@ from pathlib import Path
 from swarmd.errors import DiskFull, LocalError, StateError
 
 TEMPORARY, REPLACED = ".tmp-", ".old-"
-# Left free when we write: the rollout buffer's journal and the log live on the same disk and must not meet a full one.
-_RESERVE_BYTES = 64 * 2**20
+# Left free by what goes to the data directory: the rollout buffer's journal lives there too and must not meet a full disk.
+RESERVE_BYTES = 64 * 2**20
 
 
 @contextmanager
-def fresh_directory(target: Path, what: str, *, size_bytes: int = 0) -> Iterator[Path]:
+def fresh_directory(
+    target: Path, what: str, *, size_bytes: int = 0, reserve_bytes: int = 0
+) -> Iterator[Path]:
     """A temporary folder to fill, which becomes `target` on a normal exit; files in it must be flushed by who writes them.
 
     An existing `target` is replaced, and put back by `clean` when we die in between.
@@ -27,6 +29,7 @@ def fresh_directory(target: Path, what: str, *, size_bytes: int = 0) -> Iterator
         target: the folder to be; its parents are made.
         what: what is written, for messages.
         size_bytes: what it will hold; more than the free space is refused before anything is written.
+        reserve_bytes: free space that must remain then.
 
     Raises:
         DiskFull: no space; nothing is left behind and `target` is as it was.
@@ -36,7 +39,7 @@ def fresh_directory(target: Path, what: str, *, size_bytes: int = 0) -> Iterator
     replaced = target.with_name(f"{REPLACED}{target.name}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if size_bytes and shutil.disk_usage(target.parent).free < size_bytes + _RESERVE_BYTES:
+        if size_bytes and shutil.disk_usage(target.parent).free < size_bytes + reserve_bytes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()

@@ -2,11 +2,14 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from swarmd.errors import ModelUnavailable, NoDevice, OutOfMemory
 from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.tokenise import Tokeniser
+
+if TYPE_CHECKING:
+    import torch
 
 # Without a limit in its config a model is given this much context; only the cache's memory depends on it.
 _CONTEXT_TOKENS_MAX = 32768
@@ -33,26 +36,23 @@ def load_tokeniser(path: Path) -> Tokeniser:
 def load_model(path: Path, device: str) -> Any:
     """The causal language model of a folder on `device`: float32 on a CPU, bfloat16 on an accelerator.
 
-    The learner keeps float32 master weights where the model's are narrower, so nothing is lost by the latter.
+    Where the model is narrower than float32, the learner keeps master weights that are not.
 
     Raises:
         ModelUnavailable: transformers does not know its kind, or a file is damaged.
         NoDevice: the device is not there.
         OutOfMemory: it does not fit.
     """
-    os.environ.setdefault(
-        "TOKENIZERS_PARALLELISM", "false"
-    )  # its threads would outnumber the cores we were given
-    import torch
+    # Its threads would outnumber the cores we were given.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()  # stderr is a log file
     check_device(device)
-    dtype = torch.float32 if device == "cpu" else torch.bfloat16
     try:
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, local_files_only=True)
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype_of(device), local_files_only=True)
         return model.to(device).eval()
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelUnavailable(
@@ -68,6 +68,13 @@ def load_model(path: Path, device: str) -> Any:
             str(error).partition("\n")[0],
             "take a smaller model, or free memory",
         ) from error
+
+
+def dtype_of(device: str) -> "torch.dtype":
+    """What a model computes in. Without matrix units for it, bfloat16 on a CPU is half as fast as float32."""
+    import torch
+
+    return torch.float32 if device == "cpu" else torch.bfloat16
 
 
 def check_device(device: str) -> None:

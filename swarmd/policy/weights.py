@@ -7,6 +7,7 @@ from `write`, not a fault in a memory map. Format: https://github.com/huggingfac
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -41,7 +42,8 @@ def named_tensors(model: nn.Module) -> dict[str, Tensor]:
 def save_weights(model: nn.Module, directory: Path, version: int) -> Path:
     """Write the weights to a folder `directory/version-00000012` that appears complete or not at all, and return it.
 
-    Each version has a folder of its own, so a reader never sees one change under it; the reader deletes what it has read.
+    Each version has a folder of its own, so a reader never sees one change under it. Earlier versions are removed: a reader
+    loads a version before it asks for the next, and the place is often memory.
 
     Raises:
         DiskFull: no space; what was written is removed.
@@ -50,6 +52,9 @@ def save_weights(model: nn.Module, directory: Path, version: int) -> Path:
     target = directory / f"version-{version:08d}"
     with fresh_directory(target, f"weights of version {version}", size_bytes=size_bytes(tensors)) as folder:
         write_tensors(folder / FILE_NAME, tensors)
+    for earlier in directory.glob("version-*"):
+        if earlier != target:
+            shutil.rmtree(earlier, ignore_errors=True)
     return target
 
 

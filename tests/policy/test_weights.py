@@ -43,6 +43,12 @@ def test_saved_weights_come_back(tmp_path: Path) -> None:
     assert target.head.weight is target.embed.weight
 
 
+def test_only_the_latest_version_is_kept(tmp_path: Path) -> None:
+    for version in (1, 2, 3):
+        save_weights(TiedModel(version), tmp_path, version)
+    assert [path.name for path in tmp_path.iterdir()] == ["version-00000003"]
+
+
 def test_the_file_is_plain_safetensors(tmp_path: Path) -> None:
     tensors = {
         "a": torch.arange(6.0).reshape(2, 3).t(),  # not contiguous
