@@ -14,6 +14,7 @@ from typing import Any
 import trio
 from libp2p.exceptions import BaseLibp2pError
 from libp2p.peer.id import ID
+from libp2p.rcmgr import Direction
 
 from swarmd.swarm import exchange
 from swarmd.swarm.addresses import PeerAddress, Scope, observed_scope, parse
@@ -26,6 +27,8 @@ BACK_OFF_S_MIN, BACK_OFF_S_MAX = 1.0, 60.0
 HINT_FAILURES_MAX, BOOK_FAILURES_MAX = 3, 10
 # Addresses named by peers that wait for a dial; more are not taken until these are tried.
 HINTS_MAX = 128
+# A hint that failed is not taken again for so long: behind most home routers nobody can be dialled, yet they are named on.
+FAILED_S, FAILED_MAX = 600.0, 512
 # Dials at a time. Each costs a socket and, when it succeeds, 50 ms of CPU.
 DIALS_MAX = 16
 # Questions to connected peers: at once after a change, then ever more rarely.
@@ -77,6 +80,7 @@ class Discovery:
         self._peers_wanted, self._counters = peers_wanted, counters
         self._candidates: dict[str, _Candidate] = {}
         self._reachable: dict[str, PeerAddress] = {}  # where connected peers can be dialled, by peer id
+        self._failed_until: dict[str, float] = {}  # hints that failed
         self._agents: dict[str, str] = {}  # what connected peers call themselves
         self._changed = trio.Event()
         self._ask_soon = trio.Event()
@@ -139,6 +143,13 @@ class Discovery:
     def _is_connected(self, address: PeerAddress) -> bool:
         return bool(self._network.get_connections(ID.from_string(address.peer_id)))
 
+    def _num_dialled(self) -> int:
+        """Peers that we dialled. Those that dialled us do not count: a stranger with many machines could be all of them."""
+        return sum(
+            any(connection.direction is Direction.OUTBOUND for connection in connections)
+            for connections in self._network.connections.values()
+        )
+
     # -- dialling
 
     async def _dial_forever(self) -> None:
@@ -152,12 +163,12 @@ class Discovery:
                     await self._changed.wait()
 
     def _due(self) -> list[_Candidate]:
-        now, num_connected = trio.current_time(), len(self._network.connections)
+        now, num_dialled = trio.current_time(), self._num_dialled()
         dialling = {c.address.peer_id for c in self._candidates.values() if c.dialling}
         due: list[_Candidate] = []
         for candidate in self._candidates.values():
             peer_id, wanted = candidate.address.peer_id, candidate.failures_max is None
-            num_left = self._peers_wanted - num_connected - len(dialling)
+            num_left = self._peers_wanted - num_dialled - len(dialling)
             if candidate.due_at > now or peer_id in dialling or (len(dialling) >= DIALS_MAX and not wanted):
                 continue
             if (wanted or num_left > 0) and not self._is_connected(candidate.address):
@@ -184,6 +195,8 @@ class Discovery:
         candidate.last = result
         if result is Dialled.CONNECTED:
             candidate.num_failures = 0
+            if candidate.failures_max is not None:
+                candidate.failures_max = BOOK_FAILURES_MAX  # no longer hearsay
             # A peer that takes us and drops us at once must not be dialled in a tight loop.
             candidate.due_at = trio.current_time() + BACK_OFF_S_MIN
             self._succeeded(candidate.address)
@@ -198,6 +211,12 @@ class Discovery:
                     for address in self._book.addresses():
                         self._add(address, BOOK_FAILURES_MAX)
         self._changed.set()
+
+    def _note_failed(self, text: str) -> None:
+        now = trio.current_time()
+        self._failed_until = {t: until for t, until in self._failed_until.items() if until > now}
+        if len(self._failed_until) < FAILED_MAX:
+            self._failed_until[text] = now + FAILED_S
 
     def _succeeded(self, address: PeerAddress) -> None:
         self._book.record(address, int(self._now_s()))
@@ -220,7 +239,7 @@ class Discovery:
                 delay_s = ASK_S_MIN
             # Each new neighbour is asked once, soon after it appears; the known ones again only while peers are wanted.
             fresh = sorted(connected.keys() - asked)
-            if fresh or 0 < len(connected) < self._peers_wanted:
+            if fresh or (connected and self._num_dialled() < self._peers_wanted):
                 peer_id = self._rng.choice(fresh or sorted(connected))
                 asked.add(peer_id)
                 await self._ask(connected[peer_id])
@@ -246,6 +265,8 @@ class Discovery:
         for hint in reply.addresses:
             if not exchange.acceptable(hint, teller, own_is_public=self._own_is_public):
                 self._counters["exchange_hints_refused"] += 1
+            elif self._failed_until.get(hint.text, 0.0) > trio.current_time():
+                self._counters["exchange_hints_failed"] += 1
             elif hint.text not in self._candidates and num_hints < HINTS_MAX:
                 num_hints += 1
                 self._add(hint, HINT_FAILURES_MAX)

@@ -49,7 +49,7 @@ class NetworkLimits:
     pending_max: int = 64  # handshakes in progress
     pending_per_ip_max: int = 4
     connections_max: int = 150
-    peers_wanted: int = 12  # dial hints and the peer book while fewer are connected; the mesh wants 8
+    peers_wanted: int = 12  # dial hints and the peer book until we dialled so many; the mesh wants 8
     messages_per_s_max: float = (
         50.0  # from one forwarder, before any rule runs; one message costs about 8 ms of CPU
     )

@@ -15,7 +15,7 @@ from typing import Any
 import trio
 from libp2p.peer.id import ID
 
-from swarmd.errors import LocalError, PortTaken, Temporary
+from swarmd.errors import LocalError, SwarmdError, Temporary
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES, Verdict, validate
 from swarmd.protocol.seen import Seen
@@ -93,7 +93,8 @@ class NetworkService:
         """Serve until cancelled. `task_status` receives {peer_id, addresses, topic} once listening.
 
         Raises:
-            PortTaken: at the first start only; the port is in use, or the address is not one of this machine.
+            PortTaken: the port is in use, or the address is not one of this machine.
+            Exception: whatever else kept the first start from succeeding; later deaths are mended, not raised.
         """
         delay_s = REBUILD_S_MIN
         while True:
@@ -101,8 +102,8 @@ class NetworkService:
             try:
                 await self._live(trio.TASK_STATUS_IGNORED if self._started else task_status)
             except Exception as error:  # noqa: BLE001 - the gossip edge: a stranger's bytes can end py-libp2p with anything
-                if not self._started and (taken := _port_taken(error)) is not None:
-                    raise taken from None
+                if not self._started:
+                    raise _expected(error) or error from None
                 self._last_death = _kinds(error)
             self._counters["host_deaths"] += 1
             self._emit("host_died", {"kinds": self._last_death})
@@ -177,7 +178,8 @@ class NetworkService:
         """
         stack = self._running()
         outcome = validate(data, now_ms=_now_ms(), seen=self._seen, manifest=self._manifest)
-        if outcome.verdict is not Verdict.ACCEPT:
+        # A message may be published again: its first copy went nowhere when we were alone.
+        if outcome.verdict is not Verdict.ACCEPT and outcome.rule != "duplicate":
             self._counters["publish_refused"] += 1
             raise LocalError(f"own message refused by rule {outcome.rule}: {outcome.detail}")
         topic = self._manifest.topic
@@ -234,7 +236,7 @@ class NetworkService:
 
     # -- gossip
 
-    async def _judge(self, forwarder: ID, message: Any) -> Any:
+    async def _judge(self, forwarder: ID, message: Any) -> hardening.Verdict | None:
         """The topic's validator. Own messages went through the rules in `publish`."""
         stack = self._stack
         if stack is not None and forwarder == stack.host.get_id():
@@ -245,7 +247,8 @@ class NetworkService:
         self._counters["received_bytes"] += len(data)
         if not self._accounts.allow(account, now):
             self._counters["rate_limited"] += 1
-            return hardening.Verdict.IGNORE
+            # No verdict: the message counts as never seen. Else a flooder could have us ignore the messages of others for good.
+            return None
         received_ms = _now_ms()
         outcome = validate(data, now_ms=received_ms, seen=self._seen, manifest=self._manifest)
         self._rules[outcome.rule] += 1
@@ -319,6 +322,7 @@ COUNTERS = (
     "exchange_failed",
     "exchange_busy",
     "exchange_hints_refused",
+    "exchange_hints_failed",
 )
 
 
@@ -364,9 +368,10 @@ def _kinds(error: BaseException) -> str:
     return type(error).__name__
 
 
-def _port_taken(error: BaseException) -> PortTaken | None:
-    if isinstance(error, PortTaken):
+def _expected(error: BaseException) -> SwarmdError | None:
+    """The error meant for people inside nested groups."""
+    if isinstance(error, SwarmdError):
         return error
     if isinstance(error, BaseExceptionGroup):
-        return next((found for inner in error.exceptions if (found := _port_taken(inner))), None)
+        return next((found for inner in error.exceptions if (found := _expected(inner))), None)
     return None

@@ -1,13 +1,17 @@
 """NetworkService on real sockets: what is delivered, what is judged, what is refused."""
 
+from types import SimpleNamespace
+
 import pytest
 import trio
+from libp2p.peer.id import ID
 
 from swarmd.errors import ConfigError, LocalError, PortTaken
+from swarmd.swarm.hardening import Verdict
 from swarmd.swarm.service import NetworkService
 from tests.swarm.nodes import LOOPBACK, MANIFEST, Node, batch, seed, swarm, until
 
-ID = "12D3KooWQYhTNQdmr3ArTeUHRYzFg94BKyTkoWBDWez9kSCVe2Xo"
+STRANGER = "12D3KooWQYhTNQdmr3ArTeUHRYzFg94BKyTkoWBDWez9kSCVe2Xo"
 
 
 async def test_a_valid_batch_reaches_everybody_else_once(nursery):
@@ -62,6 +66,21 @@ async def test_a_flood_is_ignored_before_any_rule_runs(nursery):
     await second.service.publish(batch(2, counter=2))
     await until(lambda: first.service._counters["rate_limited"] == 1)
     assert len(first.received) == 1
+
+
+async def test_a_message_refused_for_its_forwarders_rate_may_come_by_another_way(nursery):
+    node = await Node(1, limits={"messages_per_s_max": 0.001, "messages_burst_max": 1}).start(nursery)
+    flooder, friend, message = ID(b"flooder"), ID(b"friend"), SimpleNamespace(data=batch(2))
+    await node.service._judge(flooder, SimpleNamespace(data=b"garbage"))
+    assert await node.service._judge(flooder, message) is None
+    assert await node.service._judge(friend, message) is Verdict.ACCEPT
+
+
+async def test_a_message_may_be_published_again(nursery):
+    node = await Node(1).start(nursery)
+    message = batch(1)
+    await node.service.publish(message)
+    assert await node.service.publish(message) == {"mesh_peers": 0, "subscribers": 0}
 
 
 async def test_our_own_invalid_message_is_refused_at_home(nursery):
@@ -128,7 +147,7 @@ async def test_an_address_of_another_machine_cannot_be_listened_on():
 async def test_connect_tells_how_it_went(nursery):
     first, second = await Node(1).start(nursery), await Node(2).start(nursery)
     assert await second.service.connect(first.address) == {"result": "connected"}
-    assert await second.service.connect(f"/ip4/127.0.0.1/tcp/1/p2p/{ID}") == {"result": "refused"}
+    assert await second.service.connect(f"/ip4/127.0.0.1/tcp/1/p2p/{STRANGER}") == {"result": "refused"}
 
 
 async def publish_unchecked(node: Node, data: bytes) -> None:
