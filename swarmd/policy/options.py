@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from swarmd.config import PolicySettings, UpdateSection
+from swarmd.errors import ConfigError
 from swarmd.experience.advantages import EPS, Scale
 from swarmd.policy.update_settings import UpdateSettings
 
@@ -33,15 +35,21 @@ class PolicyOptions:
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
         """Read one dict with the keys of the configuration's sections `policy` and `update`, and `checkpoints_keep`.
 
-        A missing key has its default; keys for others are passed over (the configuration refuses misspelt ones). "The model's
-        own default", which the configuration writes as 0, must have been filled in.
+        A missing key has its default, and the sections' keys that others read are passed over. "The model's own default",
+        which the configuration writes as 0, must have been filled in.
 
         Raises:
-            ConfigError: a number of the update is out of its range.
+            ConfigError: a key that no section has, or a number of the update out of its range.
         """
+        sections = {*PolicySettings.model_fields, *UpdateSection.model_fields, "checkpoints_keep"}
+        own = {field.name for field in fields(UpdateSettings)}
+        if unknown := sorted(set(settings) - sections - own):
+            raise ConfigError(
+                f"the policy process knows no setting {unknown[0]!r}",
+                fix="give it the keys of `policy` and `update` in one dict",
+            )
         tokens_max = settings.get("tokens_max") or 256
-        known = {field.name for field in fields(UpdateSettings)} & set(settings)
-        update = {"completion_tokens_max": tokens_max, **{key: settings[key] for key in known}}
+        update = {"completion_tokens_max": tokens_max, **{key: settings[key] for key in own & set(settings)}}
         return cls(
             model=settings.get("model", ""),
             tokens_max=tokens_max,
