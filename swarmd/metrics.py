@@ -5,18 +5,28 @@ registry of their own, so that several nodes (or tests) can exist in one process
 """
 
 import platform
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
 ORIGINS = ("local", "external")
-PHASES = ("idle", "generate", "update", "evaluate", "wait")
+PHASES = ("idle", "wait", "update", "evaluate")
 WORKERS = ("network", "generation", "update", "scorer")
 RESTART_REASONS = ("crash", "hang", "start")
-SKIP_REASONS = ("no_data", "zero_advantage", "non_finite", "oom")
-DISCARD_REASONS = ("held_out", "duplicate", "scorer_failed", "queue_full", "invalid", "too_large", "stale")
+SKIP_REASONS = ("no_data", "zero_advantage", "non_finite", "oom", "failed")
+DISCARD_REASONS = (
+    "held_out",
+    "duplicate",
+    "scorer_failed",
+    "disk_full",
+    "queue_full",
+    "invalid",
+    "too_large",
+)
 PUBLISH_RESULTS = ("ok", "no_peers", "failed")
+SAVE_RESULTS = ("ok", "failed")
 
 # A 1 s timer's delay: a healthy loop is below 10 ms, a heartbeat (1 s) is in danger above 500 ms.
 _LAG_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
@@ -29,9 +39,18 @@ class Metrics:
     Args:
         datasets: dataset names of the manifest, the values of the `task` label.
         rules: the gossip rules, the values of the `reason` label of rejections.
+        monotonic_s: the clock by which phases are measured.
     """
 
-    def __init__(self, datasets: Iterable[str] = (), rules: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        datasets: Iterable[str] = (),
+        rules: Iterable[str] = (),
+        *,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._monotonic_s = monotonic_s
+        self._phase_now, self._phase_since_s = "idle", monotonic_s()
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
 
@@ -73,7 +92,7 @@ class Metrics:
         self.buffer_rollouts = gauge("buffer_rollouts", "External rollouts held.", "signal")
         self.buffer_bytes = gauge("buffer_bytes", "Bytes of external rollouts held.")
         self.buffer_sources = gauge("buffer_sources", "Authors with rollouts in the buffer.")
-        self.buffer_added = counter("buffer_added", "External rollouts stored.", "task")
+        self.buffer_added = counter("buffer_added", "External rollouts stored.")
         self.buffer_evicted = counter("buffer_evicted", "External rollouts dropped for space or age.")
         self.buffer_discarded = counter(
             "buffer_discarded", "External rollouts offered but not stored.", "reason"
@@ -130,12 +149,12 @@ class Metrics:
             (self.validation, ("accept", "ignore", "reject")),
             (self.rejects, rules),
             (self.buffer_rollouts, ("informative", "uninformative")),
-            (self.buffer_added, datasets),
             (self.buffer_discarded, DISCARD_REASONS),
             (self.completions, ("stop", "length")),
             (self.generate_tokens, ("prompt", "completion")),
             (self.tokens, ORIGINS),
             (self.skipped, SKIP_REASONS),
+            (self.checkpoint_saves, SAVE_RESULTS),
         ):
             for value in values:
                 metric.labels(value)
@@ -147,13 +166,21 @@ class Metrics:
                 self.samples.labels(origin, dataset)
 
     def set_phase(self, phase: str) -> None:
-        """Exactly one phase is 1."""
+        """Exactly one phase is 1; the time until now belongs to the one before."""
+        self._count_phase()
+        self._phase_now = phase
         for name in PHASES:
             self.phase.labels(name).set(1 if name == phase else 0)
 
     def render(self) -> bytes:
-        """The exposition text."""
+        """The exposition text, with the phase under way counted up to now."""
+        self._count_phase()
         return bytes(generate_latest(self.registry))
+
+    def _count_phase(self) -> None:
+        now_s = self._monotonic_s()
+        self.phase_seconds.labels(self._phase_now).inc(now_s - self._phase_since_s)
+        self._phase_since_s = now_s
 
 
 class CounterMirror:

@@ -27,6 +27,7 @@ from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.datadir import DataDir, Lock, load_identity_seed
 from swarmd.errors import StateError
 from swarmd.experience.buffer import SwarmBuffer
+from swarmd.experience.pools import LocalPool
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import INBOX_MAX, Ingest
@@ -150,7 +151,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     placement = config.policy.placement if config.policy.placement != "auto" else "shared"
     staleness = config.experience.staleness_max
     progress = Progress(
-        staleness_max=staleness if staleness >= 0 else (1 if placement == "split" else 0),
+        LocalPool(staleness_max=staleness if staleness >= 0 else (1 if placement == "split" else 0)),
         round=int(state.get("round", 0)),
         policy_version=int(state.get("policy_version", 0)),
         used_by_author=dict(state.get("used_by_author", {})),
@@ -289,6 +290,7 @@ async def _live(node: Node, explicit: set[str]) -> None:
         processes.start_soon(_signals, node)
         await _start_children(node, processes)
         about = _about(node, f"http://{host}:{port}/metrics")
+        node.metrics.node_info.labels(about.peer_id, about.model, about.swarm).set(1)
         processes.start_soon(serve, control, router(_routes(node, about)))
         processes.start_soon(serve, tcp, router(_public_routes(node), hosts=frozenset({host})))
         processes.start_soon(measure_lag, node.metrics)
@@ -475,7 +477,7 @@ def round_line(record: dict[str, Any], num_peers: int) -> str:
     external = "  -  " if record["reward_external"] is None else f"{record['reward_external']:.3f}"
     short = f" ({record['shortfall']} short)" if record["shortfall"] else ""
     loss = (
-        "skipped: " + record["skipped"] if record.get("skipped") else f"loss {record.get('loss', 0.0):+.4f}"
+        "skipped: " + record["skipped"] if record.get("skipped") else f"loss {record.get('loss') or 0.0:+.4f}"
     )
     return (
         f"{clock} round {record['round']:<5} reward {record['reward_own']:.3f} own {external} external   "

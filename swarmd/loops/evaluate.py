@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from swarmd.errors import LocalError
 from swarmd.loops.generate import choose_dataset
 from swarmd.loops.ports import Caller, NowMs
 from swarmd.loops.progress import mean
@@ -72,7 +73,7 @@ class Evaluate:
             items: list[list[int]] = []
             prompts: list[str] = []
             streams, counter = Streams(b"", self.manifest.digest), 0
-            # A manifest that holds nothing out would make this endless; a thousandth is the least it can say otherwise.
+            # A manifest that holds nothing out would make this endless; a thousandth is the least it can hold out otherwise.
             while len(items) < self.num_questions and counter < 1000 * self.num_questions + 10 * _CHUNK:
                 drawn = []
                 for number in range(counter, counter + _CHUNK):
@@ -84,5 +85,9 @@ class Evaluate:
                     if held_out and prompt not in prompts:
                         items.append(item)
                         prompts.append(prompt)
+            if not items:
+                raise LocalError(
+                    "the swarm's manifest holds no question out", fix="set evaluate.num_questions = 0"
+                )
             self._items, self._prompts = items[: self.num_questions], prompts[: self.num_questions]
         return self._items, self._prompts

@@ -22,8 +22,9 @@ from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.types import Completion, Rollout
 
 log = logging.getLogger(__name__)
-# After an unexpected failure of a child; its own restart has a longer backoff.
-RETRY_S = 1.0
+# After a lost batch, doubled while nothing but failures follow. A child that died needs a second to be back; at half a minute a
+# failure that lasts writes two lines a minute into the log.
+RETRY_FIRST_S, RETRY_MAX_S = 1.0, 30.0
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,18 @@ class Generate:
 
     async def run(self) -> None:
         """Generate for ever, never further ahead than the staleness bound allows."""
+        retry_s = RETRY_FIRST_S
         while True:
             await self.progress.room_to_generate()
             try:
                 await self.once()
             except LocalError as error:
                 log.warning("generation batch lost: %s", error)
-                await trio.sleep(RETRY_S)
+                self.progress.generate_error = error
+                await trio.sleep(retry_s)
+                retry_s = min(2 * retry_s, RETRY_MAX_S)
+            else:
+                self.progress.generate_error, retry_s = None, RETRY_FIRST_S
 
     async def once(self) -> None:
         """One batch: questions, completions, sharing, scores."""
@@ -97,7 +103,7 @@ class Generate:
             items=[[q.dataset, q.seed, texts] for q, texts in zip(questions, texts_RG, strict=True)],
             deadline_s=self.deadline_s,
         )
-        await self.progress.put_own(
+        self.progress.put_own(
             [
                 self._scored(question, completions, rewards, created_ms, result["policy_version"])
                 for question, completions, rewards in zip(

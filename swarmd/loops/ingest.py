@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from swarmd.errors import LocalError
+from swarmd.errors import DiskFull, LocalError
 from swarmd.experience.buffer import AddResult
 from swarmd.loops.ports import Caller, NowMs, RunBlocking
 from swarmd.loops.progress import Progress
@@ -46,44 +46,57 @@ class Ingest:
     async def run(self) -> None:
         """Ingest every message that comes."""
         async for data in self.inbox:
-            try:
-                await self.once(data)
-            except LocalError as error:
-                self.metrics.buffer_discarded.labels("scorer_failed").inc()
-                log.warning("an external batch could not be scored: %s", error)
+            await self.once(data)
 
     async def once(self, data: bytes) -> None:
-        """Check, score and store one message."""
+        """Check, score and store one message; what cannot be stored is counted by reason."""
         outcome = validate(data, now_ms=self.now_ms(), seen=self.seen, manifest=self.manifest)
         if outcome.verdict is not Verdict.ACCEPT or outcome.batch is None:
             self._discard("invalid", 1)
             return
         verified = outcome.batch
-        author, rollouts = verified.signed.header.author, verified.batch.rollouts
-        if author == self.author:
+        num_rollouts = len(verified.batch.rollouts)
+        if verified.signed.header.author == self.author:
             return
+        try:
+            scores = await self._score(verified)
+            if any(scores["held_out"]):  # no honest node generates on these
+                self._discard("held_out", num_rollouts)
+                return
+            added = await self.run_blocking(self.add, verified, scores["prompts"], scores["rewards"])
+        except DiskFull as error:
+            self._discard("disk_full", num_rollouts)
+            log.warning("an external batch could not be stored: %s", error)
+        except LocalError as error:
+            self._discard("scorer_failed", num_rollouts)
+            log.warning("an external batch could not be scored: %s", error)
+        except (
+            ValueError
+        ) as error:  # the scorer broke its promise: a reward that is not finite, or too few of them
+            self._discard("invalid", num_rollouts)
+            log.error("the scorer's answer cannot be stored: %s", error)
+        else:
+            self._discard("duplicate", added.num_duplicate)
+            self.metrics.buffer_evicted.inc(added.num_evicted)
+            self.metrics.buffer_added.inc(added.num_added)
+            self.progress.num_received += added.num_added
+
+    async def _score(self, verified: VerifiedBatch) -> dict[str, Any]:
+        author = verified.signed.header.author
         items = [
             [
-                r.dataset,
-                self.manifest.question_seed(author, r.dataset, r.counter),
-                [c.text for c in r.completions],
+                rollout.dataset,
+                self.manifest.question_seed(author, rollout.dataset, rollout.counter),
+                [completion.text for completion in rollout.completions],
             ]
-            for r in rollouts
+            for rollout in verified.batch.rollouts
         ]
         started = time.perf_counter()
         scores: dict[str, Any] = await self.scorer.call("score", items=items, deadline_s=self.deadline_s)
         self.metrics.score_seconds.observe(time.perf_counter() - started)
         for reason, num in scores["reasons"].items():
             self.metrics.score_failures.labels(reason).inc(num)
-        if any(scores["held_out"]):  # no honest node generates on these
-            self._discard("held_out", len(rollouts))
-            return
-        added = await self.run_blocking(self.add, verified, scores["prompts"], scores["rewards"])
-        self._discard("duplicate", added.num_duplicate)
-        self.metrics.buffer_evicted.inc(added.num_evicted)
-        self.progress.num_received += added.num_added
-        for rollout in rollouts:
-            self.metrics.buffer_added.labels(self.manifest.datasets[rollout.dataset].name).inc()
+        return scores
 
     def _discard(self, reason: str, num: int) -> None:
         if num:

@@ -55,7 +55,19 @@ class Observe:
     async def once(self) -> None:
         """One look at everything."""
         metrics = self.metrics
-        counts = await self.run_blocking(self.counts)
+        try:
+            self._buffer(await self.run_blocking(self.counts))
+        except LocalError as error:
+            log.warning("the buffer cannot be looked at: %s", error)
+        metrics.disk_free.set(shutil.disk_usage(self.root).free)
+        for worker, up in self.workers_up().items():
+            metrics.worker_up.labels(worker).set(up)
+        if self.network is not None:
+            with trio.move_on_after(LOOK_INTERVAL_S * 5):
+                await self._network(self.network)
+
+    def _buffer(self, counts: BufferCounts) -> None:
+        metrics = self.metrics
         metrics.buffer_rollouts.labels("informative").set(counts.num_informative)
         metrics.buffer_rollouts.labels("uninformative").set(counts.num_rollouts - counts.num_informative)
         metrics.buffer_bytes.set(counts.size_bytes)
@@ -66,12 +78,6 @@ class Observe:
             "size_bytes": counts.size_bytes,
             "by_author": {peer_id_of(author): num for author, num in counts.by_author.items()},
         }
-        metrics.disk_free.set(shutil.disk_usage(self.root).free)
-        for worker, up in self.workers_up().items():
-            metrics.worker_up.labels(worker).set(up)
-        if self.network is not None:
-            with trio.move_on_after(LOOK_INTERVAL_S * 5):
-                await self._network(self.network)
 
     async def _network(self, network: Caller) -> None:
         try:

@@ -1,7 +1,7 @@
 """Where the node stands: own rollouts waiting for use, round and policy version, and the last rounds.
 
-The one object the loops share. Its queue of own batches is what makes generation wait: the batch begun now will be used after
-those ahead of it, so it may only begin while at most `staleness_max` updates lie between.
+The one object the loops share. It adds the waiting to the pool of own batches: generation waits for room in it, the update for a
+batch.
 """
 
 import math
@@ -12,6 +12,8 @@ from typing import Any
 
 import trio
 
+from swarmd.errors import SwarmdError
+from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredRollout
 
 # Rounds kept in memory for `swarmd status`; the whole history is in rounds.jsonl.
@@ -20,13 +22,15 @@ ROUNDS_KEPT = 1000
 
 @dataclass
 class Progress:
-    """Round and version count completed updates of this node; `phase` is one of `metrics.PHASES`."""
+    """Round and version count completed updates of this node; `phase` is one of `metrics.PHASES`.
 
-    staleness_max: int
+    `generate_error` and `checkpoint_error` are what went wrong last, until it goes well again.
+    """
+
+    pool: LocalPool
     round: int = 0
     policy_version: int = 0
     phase: str = "idle"
-    update_under_way: bool = False
     generator_version: int = 0
     rounds: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
     evaluations: list[dict[str, Any]] = field(default_factory=list)
@@ -37,34 +41,27 @@ class Progress:
     buffer: dict[str, Any] = field(default_factory=dict)
     stop_requested: bool = False
     evaluate_at_stop: bool = False
-    _batches: deque[list[ScoredRollout]] = field(default_factory=deque)
+    generate_error: SwarmdError | None = None
+    checkpoint_error: SwarmdError | None = None
     _changed: trio.Event = field(default_factory=trio.Event)
 
-    @property
-    def num_batches_ahead(self) -> int:
-        """Updates that will come before the use of a batch begun now."""
-        return len(self._batches) + self.update_under_way
-
     async def room_to_generate(self) -> None:
-        """Wait until a batch begun now would be at most `staleness_max` updates old at its use."""
-        await self._until(lambda: self.num_batches_ahead <= self.staleness_max)
+        """Wait until a batch begun now would not be too stale at its use."""
+        await self._until(lambda: self.pool.has_room)
 
-    async def put_own(self, rollouts: list[ScoredRollout]) -> None:
+    def put_own(self, rollouts: list[ScoredRollout]) -> None:
         """Queue one round's own rollouts."""
-        self._batches.append(rollouts)
+        self.pool.put(rollouts)
         self.notify()
 
     async def take_own(self) -> list[ScoredRollout] | None:
-        """One round's own rollouts, as soon as there are any; None when the node is to stop. Marks the update as under way."""
-        await self._until(lambda: bool(self._batches) or self.stop_requested)
-        if self.stop_requested:
-            return None
-        self.update_under_way = True
-        return self._batches.popleft()
+        """One round's own rollouts, as soon as there are any; None when the node is to stop. `finish_update` must follow."""
+        await self._until(lambda: len(self.pool) > 0 or self.stop_requested)
+        return None if self.stop_requested else self.pool.take()
 
     def finish_update(self) -> None:
         """The update is over, whatever came of it."""
-        self.update_under_way = False
+        self.pool.finish()
         self.notify()
 
     def request_stop(self, *, evaluate: bool = False) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swarmd import __version__
+from swarmd.errors import DiskFull
 from swarmd.loops.progress import Progress, mean
 
 SCHEMA = 1
@@ -109,6 +110,13 @@ def health(
         for name, worker in workers.items()
         if not worker["up"]
     ]
+    if error := progress.generate_error:
+        text = f"The last generation batch was lost: {error.what}."
+        warnings.append(_warning("generation_failing", text, error.fix or "It is tried again."))
+    if error := progress.checkpoint_error:
+        code = "disk_low" if isinstance(error, DiskFull) else "checkpoint_failing"
+        text = f"The last checkpoint was not written: {error.what}. Training goes on."
+        warnings.append(_warning(code, text, error.fix or error.why))
     return warnings
 
 

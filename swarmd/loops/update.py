@@ -7,13 +7,13 @@ weights: there is one moment at which a round counts, the renaming of that check
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import trio
 
-from swarmd.errors import ChildDied, LocalError
+from swarmd.errors import BY_NAME, ChildDied, LocalError, OutOfMemory
 from swarmd.experience.buffer import Sample
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.loops.evaluate import Evaluate
@@ -49,7 +49,7 @@ class Update:
     rounds_max: int | None
     on_round: Callable[[dict[str, Any]], None]
     on_evaluation: Callable[[dict[str, Any]], None]
-    hand_over: Any = None
+    hand_over: Callable[[], Awaitable[Any]] | None = None
 
     async def run(self) -> None:
         """Rounds until the node is asked to stop, or `rounds_max` are done."""
@@ -64,7 +64,7 @@ class Update:
                 await self.once(own)
             except LocalError as error:
                 log.error("round %d failed and was skipped: %s", self.progress.round + 1, error)
-                self.metrics.skipped.labels("oom").inc()
+                self.metrics.skipped.labels("oom" if isinstance(error, OutOfMemory) else "failed").inc()
                 await trio.sleep(RETRY_S)
             finally:
                 self.progress.finish_update()
@@ -88,13 +88,12 @@ class Update:
         staleness = max(self.progress.policy_version - rollout.policy_version for rollout in own)
         stats = await self._step(number, training_set)
         self.progress.round, self.progress.policy_version = number, stats["policy_version"]
-        if self.hand_over is not None:
-            await self.hand_over()
+        await self._hand_over()
         record = {
             "round": number,
             "time_ms": self.now_ms(),
             "reward_own": mean([mean(r.rewards_G) for r in own]),
-            "reward_external": none_if_nan(mean([mean(r.rewards_G) for r in sample.rollouts])),
+            "reward_external": finite_or_none(mean([mean(r.rewards_G) for r in sample.rollouts])),
             "num_own": len(own),
             "num_own_informative": sum(r.informative for r in own),
             "num_external": len(sample.rollouts),
@@ -106,7 +105,7 @@ class Update:
             "num_shared": self.progress.num_shared,
             "num_received": self.progress.num_received,
             "staleness": staleness,
-            **{key: value for key, value in stats.items() if key != "state"},
+            **{key: finite_or_none(value) for key, value in stats.items()},
         }
         self._count(record, own, sample)
         self.progress.rounds.append(record)
@@ -135,8 +134,20 @@ class Update:
                 info = await self.learner.wait_ready()
                 self.progress.policy_version = info["policy_version"]
                 if info["state"].get("round") == number:
-                    return {"policy_version": info["policy_version"], "skipped": None, "seconds": 0.0}
+                    return {"policy_version": info["policy_version"], "checkpoint": info["resumed_from"]}
         raise LocalError(f"the update child died {ATTEMPTS_MAX} times on the same training set")
+
+    async def _hand_over(self) -> None:
+        """New weights to another generation child. What cannot be handed over now is superseded by the next round's."""
+        if self.hand_over is None:
+            return
+        for attempt in range(ATTEMPTS_MAX):
+            try:
+                await self.hand_over()
+                return
+            except LocalError as error:
+                log.warning("new weights were not handed over (attempt %d): %s", attempt + 1, error)
+                await trio.sleep(RETRY_S)
 
     def _evaluation_is_due(self) -> bool:
         every = self.evaluate_every_rounds
@@ -196,11 +207,20 @@ class Update:
         for side in ("low", "high"):
             if record.get(f"clip_ratio_{side}") is not None:
                 metrics.clip_ratio.labels(side).set(record[f"clip_ratio_{side}"])
+        self._count_checkpoint(record, seconds)
+
+    def _count_checkpoint(self, record: dict[str, Any], seconds: float) -> None:
         if record.get("checkpoint"):
-            metrics.checkpoint_last.set(seconds)
-            metrics.checkpoint_saves.labels("ok").inc()
+            self.metrics.checkpoint_last.set(seconds)
+            self.metrics.checkpoint_saves.labels("ok").inc()
+            self.progress.checkpoint_error = None
+        elif failure := record.get("checkpoint_error"):
+            self.metrics.checkpoint_saves.labels("failed").inc()
+            kind = BY_NAME.get(failure["kind"], LocalError)
+            self.progress.checkpoint_error = kind(failure["what"], failure["why"], failure["fix"])
+            log.warning("round %d has no checkpoint: %s", record["round"], self.progress.checkpoint_error)
 
 
-def none_if_nan(value: float) -> float | None:
-    """JSON has no NaN."""
-    return None if math.isnan(value) else value
+def finite_or_none(value: Any) -> Any:
+    """JSON has no NaN and no infinity; anything else stays as it is."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

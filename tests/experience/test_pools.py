@@ -1,6 +1,4 @@
-"""The local pool: bounded in batches, drops what is stale, draws without replacement."""
-
-import random
+"""The local pool: whole batches in order, and room for another only within the staleness bound."""
 
 import pytest
 
@@ -8,61 +6,51 @@ from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 
 
-def rollout(counter: int, *, version: int = 0, rewards_G: tuple[float, ...] = (1.0, 0.0)) -> ScoredRollout:
-    completions = tuple(ScoredCompletion("4", True, reward) for reward in rewards_G)
-    return ScoredRollout(b"a" * 32, 0, counter, "2 + 2?", completions, 0, version, external=False)
+def batch(counter: int) -> list[ScoredRollout]:
+    return [ScoredRollout(b"a" * 32, 0, counter, "2 + 2?", (ScoredCompletion("4", True, 1.0),), 0, 0, False)]
 
 
-def counters(rollouts: list[ScoredRollout]) -> set[int]:
-    return {rollout.counter for rollout in rollouts}
+def test_batches_come_out_whole_and_in_order() -> None:
+    pool = LocalPool(staleness_max=1)
+    pool.put(batch(1))
+    pool.put(batch(2))
+    assert [pool.take(), pool.take()] == [batch(1), batch(2)]
+    assert len(pool) == 0
 
 
-def test_what_is_taken_is_gone() -> None:
-    pool = LocalPool(batches_max=4)
-    pool.put([rollout(counter) for counter in range(6)])
-    first = pool.take(4, random.Random(1), policy_version=0, staleness_max=0)
-    second = pool.take(4, random.Random(1), policy_version=0, staleness_max=0)
-    assert counters(first.rollouts) | counters(second.rollouts) == set(range(6))
-    assert (first.shortfall, second.shortfall, len(pool)) == (0, 2, 0)
+def test_without_staleness_a_batch_is_begun_only_when_nothing_lies_ahead() -> None:
+    pool = LocalPool(staleness_max=0)
+    assert pool.has_room
+    pool.put(batch(1))
+    assert not pool.has_room
+    pool.take()
+    assert not pool.has_room
+    pool.finish()
+    assert pool.has_room
 
 
-def test_the_oldest_batch_goes_when_the_pool_is_full() -> None:
-    pool = LocalPool(batches_max=2)
-    assert [pool.put([rollout(n), rollout(n + 1)]) for n in (0, 2, 4)] == [0, 0, 2]
-    assert counters(pool.take(9, random.Random(1), policy_version=0, staleness_max=0).rollouts) == {
-        2,
-        3,
-        4,
-        5,
-    }
+def test_with_a_staleness_of_one_the_next_batch_is_made_during_the_update() -> None:
+    pool = LocalPool(staleness_max=1)
+    pool.put(batch(1))
+    assert pool.has_room
+    pool.take()
+    assert pool.has_room
+    pool.put(batch(2))
+    assert not pool.has_room
 
 
-def test_stale_rollouts_are_dropped_and_counted() -> None:
-    pool = LocalPool(batches_max=4)
-    pool.put([rollout(0, version=3), rollout(1, version=4), rollout(2, version=5)])
-    taken = pool.take(1, random.Random(1), policy_version=5, staleness_max=0)
-    assert (counters(taken.rollouts), taken.num_stale, len(pool)) == ({2}, 2, 0)
+def test_an_empty_pool_has_nothing_to_take() -> None:
+    with pytest.raises(IndexError):
+        LocalPool(staleness_max=0).take()
 
 
-def test_dynamic_sampling_leaves_the_uninformative_behind() -> None:
-    pool = LocalPool(batches_max=4)
-    pool.put([rollout(0, rewards_G=(0.0, 0.0)), rollout(1)])
-    taken = pool.take(2, random.Random(1), policy_version=0, staleness_max=0, informative_only=True)
-    assert (counters(taken.rollouts), taken.shortfall, len(pool)) == ({1}, 1, 1)
+def test_a_take_of_nothing_is_no_update_under_way() -> None:
+    pool = LocalPool(staleness_max=0)
+    with pytest.raises(IndexError):
+        pool.take()
+    assert pool.has_room
 
 
-def test_an_empty_pool_reports_the_whole_shortfall() -> None:
-    taken = LocalPool(batches_max=1).take(4, random.Random(1), policy_version=0, staleness_max=0)
-    assert (taken.rollouts, taken.shortfall) == ([], 4)
-
-
-def test_an_empty_batch_pushes_nothing_out() -> None:
-    pool = LocalPool(batches_max=1)
-    pool.put([rollout(0)])
-    assert pool.put([]) == 0
-    assert len(pool) == 1
-
-
-def test_a_pool_without_room_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        LocalPool(batches_max=0)
+def test_a_negative_bound_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 0"):
+        LocalPool(staleness_max=-1)

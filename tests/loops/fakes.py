@@ -1,0 +1,193 @@
+"""Children that answer like the real services, at once or after a virtual time, and fail when told to."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from swarmd.errors import ChildDied, SwarmdError
+from swarmd.protocol.manifest import Manifest
+
+GOOD, BAD = "good", "bad"
+MS = 1_700_000_000_000
+
+
+@dataclass
+class Failure:
+    """`error` instead of the next answer; `after` the operation has been carried out."""
+
+    error: SwarmdError
+    after: bool = False
+
+
+class FakeChild:
+    """One operation at a time, as in a process. `delays_s` and `gates` hold operations up, `failures` end them."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.call_times_s: list[float] = []
+        self.failures: dict[str, deque[Failure]] = {}
+        self.gates: dict[str, trio.Event] = {}
+        self.delays_s: Callable[[str], float] = lambda op: 0.0
+        self._busy = trio.Lock()
+
+    async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
+        self.calls.append((op, args))
+        self.call_times_s.append(trio.current_time())
+        async with self._busy:
+            await trio.sleep(self.delays_s(op))
+            if op in self.gates:
+                await self.gates[op].wait()
+            failures = self.failures.get(op)
+            failure = failures.popleft() if failures else None
+            if failure is None or failure.after:
+                answer = getattr(self, op)(**args)
+            if failure is None:
+                return answer
+            if isinstance(failure.error, ChildDied):
+                self.restart()
+            raise failure.error
+
+    async def wait_ready(self) -> dict[str, Any]:
+        return {}
+
+    def restart(self) -> None:
+        """What a new process knows."""
+
+    def fail(self, op: str, *errors: SwarmdError, after: bool = False) -> None:
+        self.failures.setdefault(op, deque()).extend(Failure(error, after) for error in errors)
+
+    def asked(self, op: str) -> list[dict[str, Any]]:
+        """The arguments of every call of an operation."""
+        return [args for name, args in self.calls if name == op]
+
+
+class FakeScorer(FakeChild):
+    """Questions made of their address; the reward of GOOD is 1, of anything else 0."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        super().__init__()
+        self.manifest = manifest
+        self.reward_of = lambda text: 1.0 if text == GOOD else 0.0
+
+    def questions(self, items: list[list[int]]) -> dict[str, Any]:
+        prompts = [self.manifest.render(f"question {dataset} {seed}") for dataset, seed in items]
+        return {"prompts": prompts, "held_out": [self.manifest.is_held_out(prompt) for prompt in prompts]}
+
+    def score(self, items: list[list[Any]], deadline_s: float) -> dict[str, Any]:
+        rewards = [[self.reward_of(text) for text in texts] for _, _, texts in items]
+        return {**self.questions([item[:2] for item in items]), "rewards": rewards, "reasons": {}}
+
+
+@dataclass
+class Checkpoint:
+    name: str | None = None
+    policy_version: int = 0
+    state: dict[str, Any] = field(default_factory=dict)
+
+
+class FakePolicy(FakeChild):
+    """Counts its updates; what it wrote into its checkpoint is all that a restart leaves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = 0
+        self.saved = Checkpoint()
+        self.used_staleness: list[int] = []
+        self.applied_rounds: list[int] = []
+        self.stats: dict[str, Any] = {}
+        self.texts = [GOOD, BAD]
+
+    async def wait_ready(self) -> dict[str, Any]:
+        return {
+            "policy_version": self.version,
+            "state": self.saved.state,
+            "resumed_from": self.saved.name,
+        }
+
+    def restart(self) -> None:
+        self.version = self.saved.policy_version
+
+    def generate(
+        self, prompts: list[str], num_completions: int, temperature: float, tokens_max: int, seed: int
+    ) -> dict[str, Any]:
+        texts = [self.texts[number % len(self.texts)] for number in range(num_completions)]
+        completions = [
+            {"text": text, "finished": True, "token_ids": [1, 2], "logprob_sum": -1.0, "num_tokens": 2}
+            for text in texts
+        ]
+        return {
+            "policy_version": self.version,
+            "completions_RG": [[dict(c) for c in completions] for _ in prompts],
+            "num_prompt_tokens": 3 * len(prompts),
+            "num_completion_tokens": 2 * len(prompts) * num_completions,
+            "seconds": 0.5,
+        }
+
+    def update(
+        self, rollouts: list[dict[str, Any]], round: int, state: dict[str, Any], checkpoint: bool
+    ) -> dict[str, Any]:
+        self.used_staleness += [self.version - r["policy_version"] for r in rollouts if not r["external"]]
+        self.version += 1
+        self.applied_rounds.append(round)
+        if checkpoint:
+            self.saved = Checkpoint(f"step-{self.version}", self.version, state)
+        num_external = sum(r["external"] for r in rollouts)
+        return {
+            "policy_version": self.version,
+            "loss": 0.25,
+            "grad_norm": 1.5,
+            "num_rollouts_local": len(rollouts) - num_external,
+            "num_rollouts_external": num_external,
+            "num_tokens_local": 4 * (len(rollouts) - num_external),
+            "num_tokens_external": 4 * num_external,
+            "clip_ratio_low": 0.0,
+            "clip_ratio_high": 0.0,
+            "skipped": None,
+            "checkpoint": self.saved.name if checkpoint else None,
+            "seconds": 0.5,
+            **self.stats,
+        }
+
+    def publish_weights(self, directory: str) -> dict[str, Any]:
+        return {"path": directory, "policy_version": self.version}
+
+    def load_weights(self, path: str, policy_version: int) -> dict[str, Any]:
+        self.version = policy_version
+        return {"policy_version": policy_version}
+
+
+class FakeNetwork(FakeChild):
+    """A network process with `num_peers` peers and nothing on its mind."""
+
+    def __init__(self, num_peers: int = 1) -> None:
+        super().__init__()
+        self.num_peers = num_peers
+        self.totals: dict[str, Any] = {"received": 0, "verdicts": {}, "rate_limited": 0}
+
+    def publish(self, data: bytes) -> dict[str, int]:
+        return {"mesh_peers": self.num_peers, "subscribers": self.num_peers}
+
+    def stats(self) -> dict[str, Any]:
+        return {**self.totals, "mesh_peers": self.num_peers, "heartbeat_lag_s": 0.01}
+
+    def peers(self) -> dict[str, Any]:
+        return {"peers": [peer_row(f"peer-{number}") for number in range(self.num_peers)]}
+
+
+def peer_row(peer_id: str, **changes: Any) -> dict[str, Any]:
+    """One connected peer as the network process tells of it."""
+    return {
+        "peer_id": peer_id,
+        "direction": "outbound",
+        "address": "/ip4/127.0.0.1/tcp/1",
+        "agent": "swarmd/0",
+        "rtt_s": 0.002,
+        "connected_s": 10.0,
+        "accepted": 0,
+        "ignored": 0,
+        "rejected": 0,
+        **changes,
+    }

@@ -1,0 +1,175 @@
+"""One node's loops over fakes, wired as `swarmd.node` wires the real ones."""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import trio
+from prometheus_client import CollectorRegistry
+
+from swarmd.experience.buffer import AddResult, Sample
+from swarmd.experience.pools import LocalPool
+from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.loops.evaluate import Evaluate
+from swarmd.loops.generate import Generate, OwnBatch
+from swarmd.loops.ingest import Ingest
+from swarmd.loops.progress import Progress
+from swarmd.loops.share import Share
+from swarmd.loops.streams import Streams
+from swarmd.loops.update import Update
+from swarmd.metrics import Metrics
+from swarmd.protocol.manifest import Manifest, load_manifest
+from swarmd.protocol.rules import RULES
+from swarmd.protocol.seen import Seen
+from swarmd.protocol.signing import Identity
+from swarmd.protocol.types import Completion, Rollout, RolloutBatch
+from tests.loops.fakes import BAD, GOOD, MS, FakeNetwork, FakePolicy, FakeScorer
+
+MANIFEST = load_manifest("tiny")
+ME, OTHER = Identity.from_seed(b"m" * 32), Identity.from_seed(b"o" * 32)
+
+
+async def inline(function: Callable[..., Any], *args: Any) -> Any:
+    """`run_blocking` without a thread, which a virtual clock would not wait for."""
+    await trio.lowlevel.checkpoint()
+    return function(*args)
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float:
+    """A series of `swarmd_<name>`; NaN where there is none."""
+    registry: CollectorRegistry = metrics.registry
+    found = registry.get_sample_value(f"swarmd_{name}", labels)
+    return math.nan if found is None else found
+
+
+def own_batch(version: int = 0, num: int = 1) -> list[ScoredRollout]:
+    """Own rollouts with unequal rewards."""
+    completions = (ScoredCompletion(GOOD, True, 1.0, (1, 2)), ScoredCompletion(BAD, True, 0.0, (1, 2)))
+    return [
+        ScoredRollout(ME.public_key, 0, counter, "q", completions, MS, version, external=False)
+        for counter in range(num)
+    ]
+
+
+def external_rollout(counter: int = 0) -> ScoredRollout:
+    completions = (ScoredCompletion(GOOD, True, 1.0), ScoredCompletion(BAD, True, 0.0))
+    return ScoredRollout(OTHER.public_key, 0, counter, "q", completions, MS, 7, external=True)
+
+
+def sealed(counters: list[int], *, identity: Identity = OTHER, manifest: Manifest = MANIFEST) -> bytes:
+    """A message of another node, as it comes from the network."""
+    completions = (Completion(text=GOOD, finished=True), Completion(text=BAD, finished=True))
+    rollouts = tuple(Rollout(dataset=0, counter=counter, completions=completions) for counter in counters)
+    return identity.seal(
+        RolloutBatch(rollouts=rollouts), created_ms=MS, policy="fake", policy_version=0, swarm=manifest.digest
+    )
+
+
+class Loops:
+    """Every part of a node's loops; change what a test is about."""
+
+    def __init__(self, *, manifest: Manifest = MANIFEST, staleness_max: int = 0, split: bool = False) -> None:
+        self.manifest = manifest
+        self.metrics = Metrics([d.name for d in manifest.datasets], RULES, monotonic_s=lambda: 0.0)
+        self.progress = Progress(LocalPool(staleness_max=staleness_max))
+        self.scorer, self.network, self.learner = FakeScorer(manifest), FakeNetwork(), FakePolicy()
+        self.generator = FakePolicy() if split else self.learner
+        self.split = split
+        self.streams = Streams(b"m" * 32, manifest.digest)
+        self.reserved: list[int] = []
+        self.external: list[ScoredRollout] = []
+        self.records: list[dict[str, Any]] = []
+        self.stored: list[tuple[list[str], list[list[float]]]] = []
+        self._counter = itertools.count()
+
+    def reserve(self, num: int) -> int:
+        self.reserved += [next(self._counter) for _ in range(num)]
+        return self.reserved[-num]
+
+    def draw(self, num: int, rng: Any) -> Sample:
+        drawn = self.external[:num]
+        return Sample(drawn, len(self.external), len(self.external), num - len(drawn))
+
+    def add(self, verified: Any, prompts: list[str], rewards_RG: list[list[float]]) -> AddResult:
+        self.stored.append((prompts, rewards_RG))
+        return AddResult(len(prompts), 0, 0)
+
+    def generate(self, *, outbox: trio.MemorySendChannel[OwnBatch] | None = None) -> Generate:
+        return Generate(
+            generator=self.generator,
+            scorer=self.scorer,
+            manifest=self.manifest,
+            author=ME.public_key,
+            streams=self.streams,
+            progress=self.progress,
+            metrics=self.metrics,
+            reserve_counters=self.reserve,
+            run_blocking=inline,
+            outbox=outbox,
+            now_ms=lambda: MS,
+            num_rollouts=4,
+            num_completions=2,
+            temperature=1.0,
+            tokens_max=8,
+            deadline_s=20.0,
+        )
+
+    def share(self, outbox: trio.MemoryReceiveChannel[OwnBatch]) -> Share:
+        return Share(outbox, self.network, ME, self.manifest, "fake", self.progress, self.metrics)
+
+    def ingest(self, inbox: trio.MemoryReceiveChannel[bytes]) -> Ingest:
+        return Ingest(
+            inbox=inbox,
+            scorer=self.scorer,
+            manifest=self.manifest,
+            author=ME.public_key,
+            seen=Seen(),
+            add=lambda *args: self.add(*args),
+            run_blocking=inline,
+            progress=self.progress,
+            metrics=self.metrics,
+            now_ms=lambda: MS,
+            deadline_s=20.0,
+        )
+
+    def evaluate(self, *, num_questions: int = 8) -> Evaluate:
+        return Evaluate(
+            generator=self.generator,
+            scorer=self.scorer,
+            manifest=self.manifest,
+            now_ms=lambda: MS,
+            num_questions=num_questions,
+            num_completions=2,
+            temperature=1.0,
+            tokens_max=8,
+            deadline_s=20.0,
+        )
+
+    def update(self, **changes: Any) -> Update:
+        async def hand_over() -> None:
+            published = await self.learner.call("publish_weights", directory="here")
+            await self.generator.call("load_weights", **published)
+
+        settings: dict[str, Any] = {
+            "learner": self.learner,
+            "draw": self.draw,
+            "run_blocking": inline,
+            "streams": self.streams,
+            "manifest": self.manifest,
+            "progress": self.progress,
+            "metrics": self.metrics,
+            "now_ms": lambda: MS,
+            "num_external": 4,
+            "checkpoint_every_rounds": 1,
+            "evaluate": None,
+            "evaluate_every_rounds": 0,
+            "rounds_max": None,
+            "on_round": self.records.append,
+            "on_evaluation": lambda result: None,
+            "hand_over": hand_over if self.split else None,
+        }
+        return Update(**{**settings, **changes})
+
+    def count(self, name: str, **labels: str) -> float:
+        return value(self.metrics, name, **labels)

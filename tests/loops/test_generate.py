@@ -1,0 +1,142 @@
+"""Generate: own questions only, counters spent once, sharing that pushes back, failures that are waited out."""
+
+from itertools import pairwise
+
+import pytest
+import trio
+import trio.testing
+
+from swarmd.errors import ChildDied, DiskFull, LocalError
+from swarmd.loops.generate import OwnBatch
+from swarmd.loops.status import health
+from tests.loops.fakes import BAD, GOOD
+from tests.loops.parts import MANIFEST, ME, Loops
+from tests.loops.test_status import ABOUT
+
+HALF_HELD_OUT = MANIFEST.model_copy(update={"held_out_per_mille": 500})
+
+
+async def test_a_batch_goes_to_the_swarm_and_scored_to_the_update() -> None:
+    loops = Loops()
+    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    await loops.generate(outbox=outbox).once()
+    own = await loops.progress.take_own()
+    assert own is not None
+    assert [rollout.rewards_G for rollout in own] == [[1.0, 0.0]] * 4
+    assert [c.text for c in shared.receive_nowait().rollouts[0].completions] == [GOOD, BAD]
+    assert all(not r.external and r.author == ME.public_key for r in own)
+
+
+async def test_no_held_out_question_is_generated_on() -> None:
+    loops = Loops(manifest=HALF_HELD_OUT)
+    for _ in range(20):
+        await loops.generate().once()
+    prompts = [prompt for args in loops.generator.asked("generate") for prompt in args["prompts"]]
+    assert len(prompts) == 80
+    assert not any(HALF_HELD_OUT.is_held_out(prompt) for prompt in prompts)
+    assert len(loops.reserved) > 100
+
+
+async def test_counters_are_reserved_before_anything_is_asked() -> None:
+    loops = Loops()
+    loops.scorer.fail("questions", ChildDied("gone"))
+    with pytest.raises(ChildDied):
+        await loops.generate().once()
+    assert loops.reserved == [0, 1, 2, 3]
+
+
+async def test_counters_of_a_lost_batch_are_never_used_again() -> None:
+    loops = Loops()
+    loops.generator.fail("generate", ChildDied("gone"))
+    with pytest.raises(ChildDied):
+        await loops.generate().once()
+    await loops.generate().once()
+    first, second = loops.scorer.asked("questions")
+    assert {tuple(item) for item in first["items"]}.isdisjoint(tuple(item) for item in second["items"])
+
+
+async def test_a_counter_that_cannot_be_written_down_is_not_used() -> None:
+    loops = Loops()
+
+    def full(num: int) -> int:
+        raise DiskFull("no space")
+
+    generate = loops.generate()
+    generate.reserve_counters = full
+    with pytest.raises(DiskFull):
+        await generate.once()
+    assert not loops.generator.calls
+
+
+async def test_rollouts_are_shared_before_they_are_scored() -> None:
+    loops = Loops()
+    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    loops.scorer.fail("score", LocalError("the scorer is ill"))
+    with pytest.raises(LocalError):
+        await loops.generate(outbox=outbox).once()
+    assert len(shared.receive_nowait().rollouts) == 4
+
+
+async def test_a_full_outbox_holds_generation_up(autojump_clock: trio.testing.MockClock) -> None:
+    loops = Loops(staleness_max=16)
+    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(loops.generate(outbox=outbox).run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(loops.generator.asked("generate")) == 2
+        shared.receive_nowait()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(loops.generator.asked("generate")) == 3
+        nursery.cancel_scope.cancel()
+
+
+async def test_failures_are_retried_ever_more_slowly(autojump_clock: trio.testing.MockClock) -> None:
+    loops = Loops()
+    loops.generator.fail("generate", *[LocalError("CUDA error")] * 8)
+    with trio.move_on_after(200):
+        await loops.generate().run()
+    times_s = loops.generator.call_times_s
+    assert [b - a for a, b in pairwise(times_s)] == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+async def test_a_success_starts_the_backoff_over(autojump_clock: trio.testing.MockClock) -> None:
+    loops = Loops(staleness_max=16)
+    broken = LocalError("no")
+    loops.generator.fail("generate", broken, broken)
+    loops.scorer.fail("score", broken)
+    with trio.move_on_after(4.5):
+        await loops.generate().run()
+    # two lost generations, one lost scoring (0, 1, 3 s), then batches until the pool is full
+    assert loops.generator.call_times_s[:3] == [0, 1, 3]
+    assert loops.progress.generate_error is broken
+
+
+async def test_the_operator_sees_failing_generation_until_it_works(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Loops()
+    loops.generator.fail("generate", LocalError("CUDA error", fix="reboot"))
+    with trio.move_on_after(0.5):
+        await loops.generate().run()
+    (warning,) = [w for w in health(ABOUT, loops.progress, {}) if w["code"] == "generation_failing"]
+    assert "CUDA error" in warning["text"]
+    assert warning["fix"] == "reboot"
+    with trio.move_on_after(5):
+        await loops.generate().run()
+    assert "generation_failing" not in {w["code"] for w in health(ABOUT, loops.progress, {})}
+
+
+async def test_our_own_mistakes_are_not_retried() -> None:
+    loops = Loops()
+    loops.scorer.reward_of = lambda text: [][0]
+    with pytest.raises(IndexError):
+        await loops.generate().run()
+
+
+async def test_tokens_and_endings_are_counted() -> None:
+    loops = Loops()
+    await loops.generate().once()
+    assert loops.count("generate_tokens_total", kind="prompt") == 12
+    assert loops.count("generate_tokens_total", kind="completion") == 16
+    assert loops.count("generate_completions_total", finish="stop") == 8
+    assert loops.count("generate_completions_total", finish="length") == 0

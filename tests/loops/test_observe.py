@@ -1,0 +1,105 @@
+"""Observe: copies counts, survives whatever does not answer, and counts a restarted child's totals right."""
+
+from pathlib import Path
+
+import trio
+import trio.testing
+
+from swarmd.errors import ChildDied, StateError
+from swarmd.experience.buffer import BufferCounts
+from swarmd.loops.observe import Observe, measure_lag
+from swarmd.metrics import Metrics
+from swarmd.protocol.signing import peer_id_of
+from tests.loops.parts import OTHER, Loops, inline, value
+
+COUNTS = BufferCounts(5, 3, 3, 1000, {OTHER.public_key: 5}, None)
+
+
+def observe(loops: Loops, folder: Path, *, alone: bool = False) -> Observe:
+    return Observe(
+        network=None if alone else loops.network,
+        counts=lambda: COUNTS,
+        run_blocking=inline,
+        root=folder,
+        workers_up=lambda: {"scorer": True, "network": False},
+        progress=loops.progress,
+        metrics=loops.metrics,
+    )
+
+
+async def test_counts_reach_metrics_and_status(tmp_path: Path) -> None:
+    loops = Loops()
+    await observe(loops, tmp_path).once()
+    assert loops.count("buffer_rollouts", signal="uninformative") == 2
+    assert loops.progress.buffer["by_author"] == {peer_id_of(OTHER.public_key): 5}
+    assert loops.count("p2p_peers", direction="outbound") == 1
+    assert (loops.count("worker_up", worker="scorer"), loops.count("worker_up", worker="network")) == (1, 0)
+    assert loops.count("state_disk_free_bytes") > 0
+
+
+async def test_a_node_alone_has_no_network_to_look_at(tmp_path: Path) -> None:
+    loops = Loops()
+    await observe(loops, tmp_path, alone=True).once()
+    assert (loops.network.calls, loops.progress.network) == ([], {})
+
+
+async def test_verdicts_add_up_to_what_was_received(tmp_path: Path) -> None:
+    loops = Loops()
+    loops.network.totals = {
+        "received": 10,
+        "verdicts": {"signature": 2, "age_stale": 1},
+        "rate_limited": 3,
+    }
+    await observe(loops, tmp_path).once()
+    verdicts = {v: loops.count("gossip_validation_total", result=v) for v in ("accept", "ignore", "reject")}
+    assert verdicts == {"accept": 4, "ignore": 4, "reject": 2}
+    assert loops.count("gossip_rejects_total", reason="signature") == 2
+    assert loops.progress.network["stats"]["rejected"] == 2
+
+
+async def test_a_network_process_that_began_anew_takes_nothing_back(tmp_path: Path) -> None:
+    loops = Loops()
+    look = observe(loops, tmp_path)
+    for received in (10, 15, 4):
+        loops.network.totals["received"] = received
+        await look.once()
+    assert loops.count("gossip_received_total") == 19
+
+
+async def test_a_network_that_is_away_leaves_the_last_picture(tmp_path: Path) -> None:
+    loops = Loops()
+    look = observe(loops, tmp_path)
+    await look.once()
+    loops.network.fail("stats", ChildDied("gone"))
+    await look.once()
+    assert len(loops.progress.network["peers"]) == 1
+
+
+async def test_a_network_that_hangs_does_not_hold_the_rest_up(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    loops = Loops()
+    loops.network.gates["stats"] = trio.Event()
+    await observe(loops, tmp_path).once()
+    assert trio.current_time() == 10
+    assert loops.count("buffer_bytes") == 1000
+
+
+async def test_a_buffer_that_cannot_be_read_ends_nothing(tmp_path: Path) -> None:
+    loops = Loops()
+    look = observe(loops, tmp_path)
+
+    def broken() -> BufferCounts:
+        raise StateError("disk I/O error")
+
+    look.counts = broken
+    await look.once()
+    assert loops.count("p2p_peers", direction="outbound") == 1
+
+
+async def test_lag_is_what_a_timer_was_late(autojump_clock: trio.testing.MockClock) -> None:
+    metrics = Metrics()
+    with trio.move_on_after(10.5):
+        await measure_lag(metrics)
+    assert value(metrics, "loop_lag_seconds_count") == 10
+    assert value(metrics, "loop_lag_seconds_bucket", le="0.001") == 10

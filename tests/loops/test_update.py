@@ -1,0 +1,259 @@
+"""Update: a round is done once, with what is there; failures cost a round at most; a stop comes in between."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from swarmd.errors import ChildDied, LocalError, OutOfMemory
+from swarmd.loops.status import health
+from swarmd.protocol.signing import peer_id_of
+from tests.loops.parts import MANIFEST, OTHER, Loops, external_rollout, own_batch
+from tests.loops.test_status import ABOUT
+
+
+async def one_round(loops: Loops, **settings: Any) -> dict[str, Any]:
+    """The record of the next round."""
+    loops.progress.put_own(own_batch(loops.learner.version))
+    await loops.update(rounds_max=loops.progress.round + 1, **settings).run()
+    return loops.records[-1]
+
+
+def codes(loops: Loops) -> set[str]:
+    return {warning["code"] for warning in health(ABOUT, loops.progress, {})}
+
+
+async def test_a_round_is_own_and_external_rollouts() -> None:
+    loops = Loops()
+    loops.external = [external_rollout(counter) for counter in range(9)]
+    record = await one_round(loops)
+    assert (record["num_own"], record["num_external"], record["shortfall"]) == (1, 4, 0)
+    assert (record["reward_own"], record["reward_external"]) == (0.5, 0.5)
+    assert record["used_by_author"] == {peer_id_of(OTHER.public_key): 4}
+    (sent,) = loops.learner.asked("update")
+    assert [r["external"] for r in sent["rollouts"]] == [False] + [True] * 4
+
+
+@pytest.mark.parametrize("num_there", [0, 1, 3])
+async def test_too_few_external_rollouts_are_reported_and_not_waited_for(
+    autojump_clock: trio.testing.MockClock, num_there: int
+) -> None:
+    loops = Loops()
+    loops.external = [external_rollout(counter) for counter in range(num_there)]
+    record = await one_round(loops)
+    assert trio.current_time() == 0
+    assert (record["num_external"], record["shortfall"]) == (num_there, 4 - num_there)
+    assert loops.count("sample_shortfall_total") == 4 - num_there
+    assert loops.count("train_rounds_total") == 1
+
+
+async def test_a_node_alone_is_short_of_nothing() -> None:
+    loops = Loops()
+    record = await one_round(loops, num_external=0)
+    assert (record["shortfall"], record["reward_external"]) == (0, None)
+    assert loops.count("train_external_target_ratio") == 0
+
+
+async def test_the_checkpoint_holds_all_that_a_restart_needs() -> None:
+    loops = Loops()
+    loops.external = [external_rollout()]
+    loops.progress.num_shared = 5
+    await one_round(loops)
+    assert loops.learner.saved.state == {
+        "round": 1,
+        "manifest": MANIFEST.digest.hex(),
+        "used_by_author": {peer_id_of(OTHER.public_key): 1},
+        "num_shared": 5,
+        "num_received": 0,
+    }
+
+
+async def test_checkpoints_come_every_few_rounds_and_at_the_end() -> None:
+    loops = Loops(staleness_max=9)
+    for _ in range(5):
+        loops.progress.put_own(own_batch())
+    await loops.update(checkpoint_every_rounds=2, rounds_max=5).run()
+    assert [args["checkpoint"] for args in loops.learner.asked("update")] == [False, True, False, True, True]
+
+
+async def test_a_round_whose_child_died_before_is_done_again() -> None:
+    loops = Loops()
+    loops.learner.fail("update", ChildDied("gone"), ChildDied("gone again"))
+    await one_round(loops)
+    assert len(loops.learner.asked("update")) == 3
+    assert loops.learner.applied_rounds == [1]
+    assert loops.progress.policy_version == 1
+
+
+async def test_a_round_whose_child_died_after_its_checkpoint_is_not_done_twice() -> None:
+    loops = Loops()
+    loops.learner.fail("update", ChildDied("gone"), after=True)
+    record = await one_round(loops)
+    assert loops.learner.applied_rounds == [1]
+    assert (loops.progress.round, loops.progress.policy_version, record["checkpoint"]) == (1, 1, "step-1")
+    json.dumps(record, allow_nan=False)
+
+
+async def test_a_round_without_a_checkpoint_is_done_again_on_the_older_weights() -> None:
+    loops = Loops(staleness_max=9)
+    await one_round(loops, checkpoint_every_rounds=1)
+    loops.learner.fail("update", ChildDied("gone"), after=True)
+    loops.progress.put_own(own_batch())
+    loops.progress.put_own(own_batch())
+    await loops.update(checkpoint_every_rounds=9, rounds_max=2).run()
+    assert loops.learner.applied_rounds == [1, 2]
+    assert loops.progress.policy_version == 2
+
+
+async def test_the_same_draw_is_used_for_the_second_attempt() -> None:
+    loops = Loops()
+    loops.external = [external_rollout(counter) for counter in range(4)]
+    loops.learner.fail("update", ChildDied("gone"))
+    await one_round(loops)
+    first, second = loops.learner.asked("update")
+    assert first == second
+
+
+async def test_a_training_set_that_kills_every_child_is_given_up(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Loops(staleness_max=9)
+    loops.learner.fail("update", *[ChildDied("gone")] * 3)
+    loops.progress.put_own(own_batch())
+    loops.progress.put_own(own_batch())
+    await loops.update(rounds_max=1).run()
+    assert loops.learner.applied_rounds == [1]
+    assert loops.count("train_skipped_steps_total", reason="failed") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OutOfMemory("too large"), "oom"), (LocalError("CUDA error"), "failed")],
+)
+async def test_a_failed_round_is_counted_by_its_reason(
+    autojump_clock: trio.testing.MockClock, error: LocalError, reason: str
+) -> None:
+    loops = Loops(staleness_max=9)
+    loops.learner.fail("update", error)
+    loops.progress.put_own(own_batch())
+    loops.progress.put_own(own_batch())
+    await loops.update(rounds_max=1).run()
+    skipped = {r: loops.count("train_skipped_steps_total", reason=r) for r in ("oom", "failed")}
+    assert skipped == {"oom": 0, "failed": 0} | {reason: 1}
+    assert loops.progress.pool.has_room
+
+
+async def test_a_skipped_step_is_a_round_but_no_step() -> None:
+    loops = Loops()
+    loops.learner.stats = {"skipped": "zero_advantage"}
+    await one_round(loops)
+    assert loops.count("train_skipped_steps_total", reason="zero_advantage") == 1
+    assert (loops.count("train_rounds_total"), loops.count("train_steps_total")) == (1, 0)
+
+
+async def test_a_loss_that_is_no_number_can_still_be_written_down() -> None:
+    loops = Loops()
+    loops.learner.stats = {"loss": math.nan, "grad_norm": math.inf, "skipped": "non_finite"}
+    record = await one_round(loops)
+    json.dumps(record, allow_nan=False)
+    assert record["loss"] is None
+    assert loops.count("train_loss") == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("DiskFull", "disk_low"), ("StateError", "checkpoint_failing"), ("Unheard", "checkpoint_failing")],
+)
+async def test_a_checkpoint_that_fails_is_told_until_one_is_written(kind: str, code: str) -> None:
+    loops = Loops()
+    loops.learner.stats = {
+        "checkpoint": None,
+        "checkpoint_error": {"kind": kind, "what": "no space", "why": "", "fix": "make room"},
+    }
+    await one_round(loops)
+    assert code in codes(loops)
+    assert loops.count("checkpoint_saves_total", result="failed") == 1
+    loops.learner.stats = {}
+    await one_round(loops)
+    assert code not in codes(loops)
+    assert loops.count("checkpoint_saves_total", result="ok") == 1
+
+
+async def test_a_round_without_a_checkpoint_says_nothing_of_the_last_one() -> None:
+    loops = Loops(staleness_max=9)
+    loops.progress.checkpoint_error = LocalError("no space")
+    loops.progress.put_own(own_batch())
+    loops.progress.put_own(own_batch())
+    await loops.update(
+        rounds_max=2, checkpoint_every_rounds=9, on_round=lambda r: loops.progress.request_stop()
+    ).run()
+    assert loops.progress.round == 1
+    assert "checkpoint_failing" in codes(loops)
+
+
+async def test_a_stop_while_waiting_ends_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    loops = Loops()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(loops.update().run)
+        await trio.testing.wait_all_tasks_blocked()
+        loops.progress.request_stop()
+    assert (trio.current_time(), loops.progress.round, loops.progress.phase) == (0, 0, "idle")
+
+
+async def test_a_stop_during_an_update_ends_after_the_round() -> None:
+    loops = Loops(staleness_max=9)
+    gate = loops.learner.gates["update"] = trio.Event()
+    loops.progress.put_own(own_batch())
+    loops.progress.put_own(own_batch())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(loops.update().run)
+        await trio.testing.wait_all_tasks_blocked()
+        loops.progress.request_stop()
+        await trio.testing.wait_all_tasks_blocked()
+        assert loops.progress.phase == "update"
+        gate.set()
+    assert loops.progress.round == 1
+    assert loops.learner.saved.state["round"] == 1
+
+
+async def test_a_node_that_has_done_its_rounds_does_no_more() -> None:
+    loops = Loops()
+    loops.progress.round = 3
+    await loops.update(rounds_max=3).run()
+    assert not loops.learner.calls
+
+
+async def test_new_weights_reach_the_other_process_after_it_died(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Loops(split=True)
+    loops.generator.fail("load_weights", ChildDied("gone"))
+    await one_round(loops)
+    assert loops.generator.version == loops.learner.version == 1
+
+
+async def test_a_round_counts_even_if_its_weights_cannot_be_handed_over(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Loops(split=True)
+    loops.generator.fail("load_weights", *[LocalError("no")] * 3)
+    record = await one_round(loops)
+    assert (record["round"], loops.progress.round, loops.generator.version) == (1, 1, 0)
+    await one_round(loops)
+    assert loops.generator.version == 2
+
+
+async def test_what_is_measured_of_a_round() -> None:
+    loops = Loops()
+    loops.external = [external_rollout(counter) for counter in range(4)]
+    await one_round(loops)
+    assert loops.count("train_external_ratio") == 0.8
+    assert loops.count("train_external_target_ratio") == 0.8
+    assert loops.count("train_tokens_total", origin="external") == 16
+    assert loops.count("train_samples_total", origin="local", task="chain_sum") == 1
+    assert loops.count("reward_mean", origin="external", task="chain_sum") == 0.5
+    assert loops.count("reward_informative_ratio", origin="local") == 1
+    assert loops.count("phase", phase="idle") == 1
