@@ -96,7 +96,7 @@ def status_screen(document: dict[str, Any]) -> str:
         + f" · scorer {document['sandbox']} · {restarts} process restarts",
     ]
     for warning in document["health"]:
-        lines.append(f"Health   ! {warning['code']}  {warning['text']} {warning['fix']}")
+        lines.append(f"Health   ! {warning['code']}  {printable(warning['text'] + ' ' + warning['fix'], 300)}")
     if not document["health"]:
         lines.append("Health   ok")
     return "\n".join(lines)

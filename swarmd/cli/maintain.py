@@ -24,34 +24,14 @@ def export(
 ) -> None:
     """Write the newest checkpoint as a Hugging Face folder."""
     from swarmd.config import load_config
-    from swarmd.errors import StateError
-    from swarmd.policy.checkpoints import read_state
-    from swarmd.policy.models import download_model, resolve_model
+    from swarmd.policy.export import export_checkpoint
+    from swarmd.policy.models import resolve_model
 
     place = locate(data_dir)
     flags = parse_settings(settings) | ({"policy.model": model} if model else {})
     config = load_config(flags=flags, path=Path(config_path) if config_path else None, data_dir=place.root)
-    if read_state(place.checkpoints) is None:
-        raise StateError(
-            f"there is no checkpoint in {place.checkpoints}", fix="name the node's directory with --data-dir"
-        )
-    source = download_model(resolve_model(config.policy.model), lambda name, data: None)
-    click.echo("reading the newest checkpoint …", err=True)
-
-    from swarmd.policy.service import PolicyService
-
-    service = PolicyService(
-        lambda name, data: None,
-        roles=["generate"],
-        model_dir=str(source),
-        device="cpu",
-        threads=0,
-        settings={"policy": config.policy.model_dump(), "update": config.update.model_dump()},
-        checkpoints_dir=str(place.checkpoints),
-    )
-    resumed = service.start()["resumed_from"]
-    service.export(directory)
-    click.echo(f"wrote {resumed} to {directory}; load it with transformers or vLLM")
+    written = export_checkpoint(place.checkpoints, resolve_model(config.policy.model), Path(directory))
+    click.echo(f"wrote {written} to {directory}; load it with transformers or vLLM")
 
 
 @click.group()

@@ -1,8 +1,8 @@
 """Checkpoints: complete or absent, checked before use, the last few kept; importing this loads no torch.
 
-    checkpoints/step-00000012/   model.safetensors  optimizer.safetensors  state.json  manifest.json
+    checkpoints/round-00000012/   model.safetensors  optimizer.safetensors  state.json  manifest.json
 
-The number is the policy version. `manifest.json` holds each file's size and SHA-256. `state.json` holds what the daemon wants
+The number is the round. `manifest.json` holds each file's size and SHA-256. `state.json` holds what the daemon wants
 back after a restart (its round, its counters), as it gave it.
 """
 
@@ -41,6 +41,7 @@ class Found:
 def save(
     directory: Path,
     *,
+    round: int,
     policy_version: int,
     model: str,
     weights: "Mapping[str, Tensor]",
@@ -59,7 +60,7 @@ def save(
 
     content = {"format": FORMAT, "policy_version": policy_version, "model": model, "state": dict(state)}
     text = json.dumps(content, indent=1).encode()
-    target = directory / f"step-{policy_version:08d}"
+    target = directory / f"round-{round:08d}"
     need = size_bytes(weights) + size_bytes(optimizer) + len(text)
     with fresh_directory(
         target, f"checkpoint {target.name}", size_bytes=need, reserve_bytes=RESERVE_BYTES
@@ -72,7 +73,7 @@ def save(
         }
         files = {n: {"size_bytes": (folder / n).stat().st_size, "sha256": d} for n, d in digests.items()}
         write_file(folder / MANIFEST_FILE, json.dumps({"format": FORMAT, "files": files}, indent=1).encode())
-    for old in [*_steps(directory)[keep:], *directory.glob(f"{DAMAGED}*")]:
+    for old in [*_rounds(directory)[keep:], *directory.glob(f"{DAMAGED}*")]:
         shutil.rmtree(old, ignore_errors=True)
     return target.name
 
@@ -84,7 +85,7 @@ def newest_valid(directory: Path) -> Found:
         StateError: the newest one was written by a later version of this program; falling back would lose its work.
     """
     skipped = []
-    for path in _steps(directory):
+    for path in _rounds(directory):
         if reason := damage(path):
             skipped.append(f"{path.name}: {reason}")
             continue
@@ -127,10 +128,17 @@ def recover(directory: Path) -> Found:
     A damaged one is renamed, not deleted, so that its number is free and someone can look; the next good save removes it.
 
     Raises:
-        StateError: the newest one was written by a later version of this program.
+        StateError: the newest one was written by a later version of this program; or there are some and none is good, which must
+            not end in a silent start from nothing.
     """
     done = clean(directory)
     found = newest_valid(directory)
+    if found.path is None and found.skipped:
+        raise StateError(
+            f"no checkpoint in {directory} can be used",
+            "; ".join(found.skipped),
+            "restore one from a copy, or move the folder away to train from the start",
+        )
     for line in found.skipped:
         path = directory / line.partition(":")[0]
         aside = path.with_name(DAMAGED + path.name)
@@ -147,7 +155,7 @@ def read_state(directory: Path) -> dict[str, Any] | None:
     Raises:
         StateError: it was written by a later version of this program.
     """
-    for path in _steps(directory):
+    for path in _rounds(directory):
         if not damage(path, contents=False):
             state: dict[str, Any] = _state(path)["state"]
             return state
@@ -165,9 +173,9 @@ def read_optimizer(path: Path) -> "dict[str, Tensor]":
         raise StateError(f"cannot read {path / OPTIMIZER_FILE}", str(error)) from error
 
 
-def _steps(directory: Path) -> list[Path]:
+def _rounds(directory: Path) -> list[Path]:
     """All checkpoints, newest first."""
-    return sorted((p for p in directory.glob("step-*") if p.is_dir()), key=lambda p: p.name, reverse=True)
+    return sorted((p for p in directory.glob("round-*") if p.is_dir()), key=lambda p: p.name, reverse=True)
 
 
 def _state(path: Path) -> dict[str, Any]:

@@ -165,7 +165,7 @@ class PolicyService:
             self._version += 1
             if self._engine:
                 self._engine.weights_changed()
-        saved = self._save(state) if checkpoint else {"checkpoint": None}
+        saved = self._save(round, state) if checkpoint else {"checkpoint": None}
         return {
             **stats.to_dict(),
             "policy_version": self._version,
@@ -223,7 +223,7 @@ class PolicyService:
             self._learner.load_optimizer_tensors(checkpoints.read_optimizer(found.path))
         return found
 
-    def _save(self, state: dict[str, Any]) -> dict[str, Any]:
+    def _save(self, round: int, state: dict[str, Any]) -> dict[str, Any]:
         learner = self._updating()
         if self._checkpoints is None:
             return {"checkpoint": None}
@@ -231,6 +231,7 @@ class PolicyService:
         try:
             name = checkpoints.save(
                 self._checkpoints,
+                round=round,
                 policy_version=self._version,
                 model=self._model_name,
                 weights=weights.named_tensors(self._model),

@@ -20,6 +20,7 @@ from swarmd.policy.checkpoints import newest_valid, read_state, recover
 def save(directory: Path, version: int, *, keep: int = 2, **state: Any) -> str:
     return checkpoints.save(
         directory,
+        round=version,
         policy_version=version,
         model="tiny",
         weights={"w": torch.full((3, 4), float(version))},
@@ -43,7 +44,7 @@ def test_the_newest_comes_back_with_its_state(tmp_path: Path) -> None:
     save(tmp_path, 1)
     save(tmp_path, 12, used={"peer": 3})
     found = newest_valid(tmp_path)
-    assert found.path == tmp_path / "step-00000012"
+    assert found.path == tmp_path / "round-00000012"
     assert (found.policy_version, found.model, found.skipped) == (12, "tiny", ())
     assert found.state == read_state(tmp_path) == {"round": 12, "used": {"peer": 3}}
     assert checkpoints.read_optimizer(found.path)["step/w"].item() == 12
@@ -52,7 +53,7 @@ def test_the_newest_comes_back_with_its_state(tmp_path: Path) -> None:
 def test_only_the_last_few_are_kept(tmp_path: Path) -> None:
     for version in range(5):
         save(tmp_path, version, keep=3)
-    assert names(tmp_path) == ["step-00000002", "step-00000003", "step-00000004"]
+    assert names(tmp_path) == ["round-00000002", "round-00000003", "round-00000004"]
 
 
 @pytest.mark.parametrize("directory", ["", "missing"])
@@ -66,10 +67,10 @@ def test_without_a_checkpoint_there_is_none(tmp_path: Path, directory: str) -> N
 def test_a_flipped_bit_falls_back_and_says_so(tmp_path: Path, file: str) -> None:
     save(tmp_path, 1)
     save(tmp_path, 2)
-    flip_a_bit(tmp_path / "step-00000002" / file)
+    flip_a_bit(tmp_path / "round-00000002" / file)
     found = newest_valid(tmp_path)
     assert found.policy_version == 1
-    assert found.skipped == (f"step-00000002: {file} is not what was written (SHA-256 differs)",)
+    assert found.skipped == (f"round-00000002: {file} is not what was written (SHA-256 differs)",)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_a_flipped_bit_falls_back_and_says_so(tmp_path: Path, file: str) -> None
 def test_a_missing_or_short_file_falls_back(tmp_path: Path, file: str, harm: str) -> None:
     save(tmp_path, 1)
     save(tmp_path, 2)
-    path = tmp_path / "step-00000002" / file
+    path = tmp_path / "round-00000002" / file
     path.unlink() if harm == "removed" else os.truncate(path, path.stat().st_size - 5)
     assert newest_valid(tmp_path).policy_version == 1
     assert read_state(tmp_path) == {"round": 1}
@@ -89,49 +90,49 @@ def test_a_missing_or_short_file_falls_back(tmp_path: Path, file: str, harm: str
 def test_a_nonsensical_manifest_falls_back(tmp_path: Path, text: str) -> None:
     save(tmp_path, 1)
     save(tmp_path, 2)
-    (tmp_path / "step-00000002" / "manifest.json").write_text(text)
+    (tmp_path / "round-00000002" / "manifest.json").write_text(text)
     assert newest_valid(tmp_path).policy_version == 1
 
 
 def test_when_all_are_damaged_each_is_named(tmp_path: Path) -> None:
     for version in (1, 2):
         save(tmp_path, version)
-        flip_a_bit(tmp_path / f"step-{version:08d}" / "model.safetensors")
+        flip_a_bit(tmp_path / f"round-{version:08d}" / "model.safetensors")
     found = newest_valid(tmp_path)
     assert found.path is None
-    assert [line.partition(":")[0] for line in found.skipped] == ["step-00000002", "step-00000001"]
+    assert [line.partition(":")[0] for line in found.skipped] == ["round-00000002", "round-00000001"]
 
 
 def test_recovery_sets_a_damaged_one_aside_so_that_its_number_is_free(tmp_path: Path) -> None:
     save(tmp_path, 1)
     save(tmp_path, 2)
-    flip_a_bit(tmp_path / "step-00000002" / "model.safetensors")
+    flip_a_bit(tmp_path / "round-00000002" / "model.safetensors")
     assert recover(tmp_path).policy_version == 1
-    assert names(tmp_path) == ["damaged-step-00000002", "step-00000001"]
+    assert names(tmp_path) == ["damaged-round-00000002", "round-00000001"]
     save(tmp_path, 2)
-    assert names(tmp_path) == ["step-00000001", "step-00000002"]
+    assert names(tmp_path) == ["round-00000001", "round-00000002"]
 
 
 def test_recovery_removes_what_a_crash_left(tmp_path: Path) -> None:
     save(tmp_path, 1)
-    shutil.copytree(tmp_path / "step-00000001", tmp_path / ".tmp-step-00000002")
+    shutil.copytree(tmp_path / "round-00000001", tmp_path / ".tmp-round-00000002")
     found = recover(tmp_path)
     assert found.policy_version == 1
-    assert found.skipped == ("removed unfinished step-00000002",)
-    assert names(tmp_path) == ["step-00000001"]
+    assert found.skipped == ("removed unfinished round-00000002",)
+    assert names(tmp_path) == ["round-00000001"]
 
 
 def test_recovery_restores_one_that_was_caught_being_replaced(tmp_path: Path) -> None:
     save(tmp_path, 1)
-    (tmp_path / "step-00000001").rename(tmp_path / ".old-step-00000001")
+    (tmp_path / "round-00000001").rename(tmp_path / ".old-round-00000001")
     assert recover(tmp_path).policy_version == 1
-    assert names(tmp_path) == ["step-00000001"]
+    assert names(tmp_path) == ["round-00000001"]
 
 
 def test_the_same_version_can_be_saved_again_with_another_state(tmp_path: Path) -> None:
     save(tmp_path, 1, round=7)
     save(tmp_path, 1, round=8)
-    assert names(tmp_path) == ["step-00000001"]
+    assert names(tmp_path) == ["round-00000001"]
     assert read_state(tmp_path) == {"round": 8}
 
 
@@ -147,9 +148,9 @@ def test_a_full_disk_costs_no_older_checkpoint(
     save(tmp_path, 2)
     with monkeypatch.context() as patch:
         patch.setattr(f"swarmd.policy.{place}", no_space, raising=False)
-        with pytest.raises(DiskFull, match="step-00000003"):
+        with pytest.raises(DiskFull, match="round-00000003"):
             save(tmp_path, 3)
-    assert names(tmp_path) == ["step-00000001", "step-00000002"]
+    assert names(tmp_path) == ["round-00000001", "round-00000002"]
     assert newest_valid(tmp_path).policy_version == 2
 
 
@@ -172,7 +173,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_state(tmp_path: Path) ->
 def test_a_later_programs_checkpoint_is_refused_not_skipped(tmp_path: Path) -> None:
     save(tmp_path, 1)
     save(tmp_path, 2)
-    (tmp_path / "step-00000002" / "manifest.json").write_text(json.dumps({"format": 2}))
+    (tmp_path / "round-00000002" / "manifest.json").write_text(json.dumps({"format": 2}))
     with pytest.raises(StateError, match="format 2"):
         newest_valid(tmp_path)
 
@@ -203,10 +204,10 @@ def test_a_kill_at_any_moment_of_a_save_leaves_a_good_checkpoint(tmp_path: Path,
         "    if left[0] == 0 and '.old-' in str(path): os._exit(9)\n"
         "    rmtree(path, **k)\n"
         "checkpoints.shutil.rmtree = dying_rmtree\n"
-        f"checkpoints.save(Path({str(tmp_path)!r}), policy_version=1, model='tiny', weights={{'w': torch.zeros(3)}},"
+        f"checkpoints.save(Path({str(tmp_path)!r}), round=1, policy_version=1, model='tiny', weights={{'w': torch.zeros(3)}},"
         " optimizer={}, state={'round': 2})\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     found = recover(tmp_path)
     assert found.state == {"round": 2 if at == "after" else 1}
-    assert names(tmp_path) == ["step-00000001"]
+    assert names(tmp_path) == ["round-00000001"]

@@ -29,7 +29,7 @@ def checkpoints(model_dir: Path, tmp_path: Path) -> Path:
 def test_the_newest_checkpoint_becomes_a_folder_that_starts_a_policy(
     checkpoints: Path, model: ResolvedModel, tmp_path: Path, model_dir: Path
 ) -> None:
-    assert export_checkpoint(checkpoints, model, tmp_path / "out") == "step-00000002"
+    assert export_checkpoint(checkpoints, model, tmp_path / "out") == "round-00000002"
     exported, resumed = started(tmp_path / "out"), started(model_dir, checkpoints=checkpoints)
     question = ["one and two?"], 3, 1.0, 8, 4
     assert exported.generate(*question)["completions_RG"] == resumed.generate(*question)["completions_RG"]
@@ -39,8 +39,8 @@ def test_the_newest_checkpoint_becomes_a_folder_that_starts_a_policy(
 def test_a_damaged_newest_checkpoint_is_not_exported(
     checkpoints: Path, model: ResolvedModel, tmp_path: Path
 ) -> None:
-    (checkpoints / "step-00000002" / "model.safetensors").write_bytes(b"")
-    assert export_checkpoint(checkpoints, model, tmp_path / "out") == "step-00000001"
+    (checkpoints / "round-00000002" / "model.safetensors").write_bytes(b"")
+    assert export_checkpoint(checkpoints, model, tmp_path / "out") == "round-00000001"
 
 
 def test_without_a_checkpoint_there_is_nothing_to_export(model: ResolvedModel, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ report |= {key: stats[key] for key in ("checkpoint", "seconds_checkpoint", "seco
 report |= {"fast_path": stats["fast_path"], "self_check": stats["self_check"], "skipped": stats["skipped"]}
 again = policy.update([own], round=2, state={"round": 2}, checkpoint=False)
 report |= {"seconds_second_update": again["seconds_update"], "peak_bytes": peak()}
-report["checkpoint_bytes"] = sum(f.stat().st_size for f in (checkpoints / "step-00000001").iterdir())
+report["checkpoint_bytes"] = sum(f.stat().st_size for f in (checkpoints / "round-00000001").iterdir())
 print(json.dumps(report))
 """
 
@@ -69,5 +69,5 @@ def test_a_round_of_half_a_billion_parameters_fits_a_desktops_memory(tmp_path: P
         shutil.rmtree(tmp_path)  # 8 GB that pytest would keep for three runs
     print(json.dumps(report, indent=1))
     assert report["num_parameters"] == PARAMETERS
-    assert (report["checkpoint"], report["skipped"]) == ("step-00000001", None)
+    assert (report["checkpoint"], report["skipped"]) == ("round-00000001", None)
     assert report["peak_bytes"] < PEAK_BYTES_MAX

@@ -61,7 +61,7 @@ def test_without_signal_nothing_changes_but_the_checkpoint_is_written(
         completion["reward"] = 1.0
     stats = policy.update([wire] if rewards else [], round=3, state={"round": 3}, checkpoint=True)
     assert stats["skipped"] == ("zero_advantage" if rewards else "no_data")
-    assert (stats["policy_version"], stats["checkpoint"]) == (0, "step-00000000")
+    assert (stats["policy_version"], stats["checkpoint"]) == (0, "round-00000003")
     assert not changed(before, parameters(policy))
 
 
@@ -71,7 +71,7 @@ def test_a_restart_goes_on_where_the_checkpoint_was(model_dir: Path, tmp_path: P
     first.update(wire, round=1, state={"round": 1}, checkpoint=True)
     second = service(model_dir, checkpoints=tmp_path)
     info = second.start()
-    assert (info["policy_version"], info["resumed_from"]) == (1, "step-00000001")
+    assert (info["policy_version"], info["resumed_from"]) == (1, "round-00000001")
     assert info["state"] == {"round": 1}
     first.update(wire, round=2, state={}, checkpoint=False)
     second.update(wire, round=2, state={}, checkpoint=False)
@@ -90,11 +90,11 @@ def test_a_damaged_checkpoint_is_passed_over_and_reported(model_dir: Path, tmp_p
     policy = started(model_dir, checkpoints=tmp_path)
     for number in (1, 2):
         policy.update([own_rollout(policy, "one?")], round=number, state={"round": number}, checkpoint=True)
-    (tmp_path / "step-00000002" / "model.safetensors").write_bytes(b"\0" * 100)
+    (tmp_path / "round-00000002" / "model.safetensors").write_bytes(b"\0" * 100)
     events: list[tuple[str, dict[str, Any]]] = []
     info = service(model_dir, checkpoints=tmp_path, events=events).start()
     assert (info["policy_version"], info["state"]) == (1, {"round": 1})
-    assert info["skipped"][0].startswith("step-00000002: model.safetensors has 100 bytes")
+    assert info["skipped"][0].startswith("round-00000002: model.safetensors has 100 bytes")
     assert [name for name, _ in events] == ["checkpoint_skipped"]
 
 

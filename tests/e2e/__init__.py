@@ -1,0 +1,1 @@
+"""Real nodes: separate processes, real sockets, the embedded policy."""

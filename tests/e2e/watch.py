@@ -1,0 +1,65 @@
+"""Waiting for real nodes, with a bound and a useful message."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from swarmd.experiment.local_swarm import LocalNode
+
+# Two busy cores: a start takes half a minute, and several suites may share them.
+PATIENCE_S = 180.0
+FAST = (
+    "--model", "tiny", "--device", "cpu",
+    "--set", "policy.threads=1", "--set", "evaluate.num_questions=0",
+)  # fmt: skip
+
+
+def until(condition: Callable[[], Any], what: str, *nodes: LocalNode, patience_s: float = PATIENCE_S) -> Any:
+    """The first true value of `condition`; fails with the nodes' last words when it does not come."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.2)
+    words = "\n".join(f"--- {node.name}\n{node.output()[-1500:]}" for node in nodes)
+    raise AssertionError(f"not within {patience_s:.0f} s: {what}\n{words}")
+
+
+def status(node: LocalNode) -> dict[str, Any]:
+    """The node's status, or an empty dict while it does not answer."""
+    return node.ask("/v1/status") or {}
+
+
+def rounds(node: LocalNode) -> int:
+    """Rounds the node has completed."""
+    return int(status(node).get("round", 0))
+
+
+def restarts(node: LocalNode, worker: str) -> int:
+    """How often this child process was replaced."""
+    return int(status(node).get("workers", {}).get(worker, {}).get("restarts", -1))
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def descendants(pid: int) -> set[int]:
+    """Every process below `pid`, at this moment."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rsplit(")", 1)[1].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    found, grown = {pid}, True
+    while grown:
+        more = {child for child, parent in parents.items() if parent in found} - found
+        found |= more
+        grown = bool(more)
+    return found - {pid}
