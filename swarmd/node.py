@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 STEP_DEADLINE_S = 3600.0
 # The model's own defaults. The embedded policy is small and its answers short: measured, see swarmd/tiny. 1e-6 is what the public
 # trainers of this algorithm use for real models; the paper's text says 1e-3, at which a 0.5 B policy falls apart.
-TINY_LEARNING_RATE, LEARNING_RATE = 1e-3, 1e-6
+TINY_LEARNING_RATE, LEARNING_RATE = 3e-4, 1e-6
 TINY_TOKENS_MAX, TOKENS_MAX = 16, 256
 Say = Callable[[str], None]
 
@@ -175,7 +175,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         metrics=Metrics([d.name for d in manifest.datasets], RULES),
         progress=progress,
         streams=Streams(seed, manifest.digest),
-        weights_dir=_weights_dir(),
+        weights_dir=_weights_dir(data_dir, model),
         rounds_max=rounds_max,
     )
 
@@ -190,10 +190,13 @@ def _download(node: Node) -> Path:
     return download_model(node.model, progress)
 
 
-def _weights_dir() -> Path:
-    """Where a split placement hands weights over: memory where there is a memory file system."""
-    shared = Path("/dev/shm")
-    parent = shared if shared.is_dir() and os.access(shared, os.W_OK) else None
+def _weights_dir(data_dir: DataDir, model: ResolvedModel) -> Path:
+    """Where a split placement hands weights over: memory, where there is a memory file system with room for two versions."""
+    shared, parent = Path("/dev/shm"), data_dir.root
+    if shared.is_dir() and os.access(shared, os.W_OK):
+        size_bytes = 4 * (model.num_parameters or 0)
+        if shutil.disk_usage(shared).free > 2 * size_bytes + 2**24:
+            parent = shared
     return Path(tempfile.mkdtemp(prefix="swarmd-weights-", dir=parent))
 
 
@@ -313,6 +316,8 @@ async def _start_children(node: Node, nursery: trio.Nursery) -> None:
         async def start(name: str) -> None:
             infos[name] = await nursery.start(node.children[name].run)
             node.say(f"✓ {name:<10} {_summary(name, infos[name])}")
+            for line in infos[name].get("skipped", ()):
+                node.say(f"! checkpoint {line}")
 
         for name in node.children:
             starting.start_soon(start, name)

@@ -15,7 +15,7 @@ from swarmd.experiment.local_swarm import LocalNode, LocalSwarm
 from swarmd.experiment.report import NodeResult, node_result, plot_rewards, shortcomings, table, write_report
 
 # Rounds before the run may end: fewer, and a fifth of them is too short to compare.
-ROUNDS_MIN = 60
+ROUNDS_MIN = 100
 # The rise at which the run ends; the bar is 5, and what follows the decision is noise around it.
 RATIO_ENOUGH = 10.0
 SETTINGS = (
