@@ -1,33 +1,22 @@
-"""Every setting of a node: frozen sections named like the rooms, and the only reader of TOML and environment.
+"""Every setting of a node, its bounds, its default and its meaning: frozen sections named like the rooms.
 
-A value comes from the first of: command line, `SWARMD_SECTION__KEY` in the environment, the file (`--config`, else `config.toml`
-in the data directory, else `/etc/swarmd/config.toml`), the default below. The descriptions below are the reference manual:
-`docs/reference/config.md` is generated from them.
+The descriptions are the reference manual; `docs/reference/config.md` is generated from them.
 """
 
-import difflib
-import json
-import os
 import re
-import tomllib
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from swarmd.errors import ConfigError
-
-ENV_PREFIX = "SWARMD_"
-# Read elsewhere than in a section, so not misspelt settings.
-ENV_OTHERS = {"SWARMD_DATA_DIR", "SWARMD_CONFIG"}
-SYSTEM_FILE = Path("/etc/swarmd/config.toml")
+# The scorer takes this many questions at once (`swarmd.questions.service.ITEMS_MAX`).
+QUESTIONS_MAX = 4096
 
 
 class Section(BaseModel):
     """A group of settings; unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    # a text that looks like a number, such as a swarm's name, came as a number out of JSON
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, coerce_numbers_to_str=True)
 
 
 class PolicySettings(Section):
@@ -113,9 +102,9 @@ class ExperienceSettings(Section):
     @classmethod
     def _mix_is_two_numbers(cls, value: str) -> str:
         match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", value)
-        if not match or int(match[1]) < 1:
+        if not match or not 1 <= int(match[1]) <= QUESTIONS_MAX:
             raise ValueError(
-                "mix is I/J, own and external rollouts a round, for example 4/4; I is at least 1"
+                f"mix is I/J, own and external rollouts a round, for example 4/4; I is 1 to {QUESTIONS_MAX}"
             )
         return value
 
@@ -144,6 +133,15 @@ class SwarmSettings(Section):
     bootstrap: tuple[str, ...] = Field((), description="Multiaddrs with /p2p/ of peers to join through.")
     solo: bool = Field(False, description="No network at all: train on own rollouts only.")
 
+    @field_validator("bootstrap", mode="before")
+    @classmethod
+    def _one_text_is_a_list(cls, value: Any) -> Any:
+        return (
+            tuple(part.strip() for part in value.split(",") if part.strip())
+            if isinstance(value, str)
+            else value
+        )
+
 
 class QuestionsSettings(Section):
     """Scoring of completions, other people's included."""
@@ -161,7 +159,7 @@ class EvaluateSettings(Section):
     """The held-out evaluation: questions that no node of the swarm trains on."""
 
     num_questions: int = Field(
-        64, ge=0, le=10_000, description="Held-out questions; 0 turns the evaluation off."
+        64, ge=0, le=QUESTIONS_MAX, description="Held-out questions; 0 turns the evaluation off."
     )
     completions: int = Field(4, ge=1, le=64, description="Completions for each of them.")
     every_rounds: int = Field(
@@ -198,56 +196,6 @@ class Config(Section):
     control: ControlSettings = ControlSettings()
 
 
-def load_config(
-    *,
-    flags: Mapping[str, Any],
-    environ: Mapping[str, str] = os.environ,
-    path: Path | None = None,
-    data_dir: Path | None = None,
-) -> Config:
-    """The settings in force.
-
-    Args:
-        flags: `section.key` to value, as given on the command line.
-        environ: the environment.
-        path: a configuration file; it must exist. Without it, the two usual places are tried.
-        data_dir: the data directory, whose `config.toml` is one of them.
-
-    Raises:
-        ConfigError: unreadable or malformed file, unknown key, bad value; the message names the key and where it came from.
-    """
-    values: dict[str, dict[str, Any]] = {}
-    origin: dict[str, str] = {}
-
-    def put(key: str, value: Any, where: str) -> None:
-        section, _, name = key.partition(".")
-        values.setdefault(section, {})[name] = value
-        origin[key] = where
-
-    for file in _files(path, data_dir):
-        for section, content in _read_toml(file).items():
-            if not isinstance(content, dict):
-                raise ConfigError(
-                    f"{file}: {section!r} is not a section",
-                    "settings stand in sections",
-                    f"write [{section}]",
-                )
-            for name, value in content.items():
-                put(f"{section}.{name}", value, str(file))
-    for variable, text in environ.items():
-        if variable.startswith(ENV_PREFIX) and variable not in ENV_OTHERS:
-            section, _, name = variable[len(ENV_PREFIX) :].lower().partition("__")
-            put(f"{section}.{name}", _from_text(text), f"environment variable {variable}")
-    for key, value in flags.items():
-        put(key, _from_text(value) if isinstance(value, str) else value, "the command line")
-    for key, where in origin.items():
-        _check_key(key, where)
-    try:
-        return Config.model_validate(values)
-    except ValidationError as error:
-        raise _explain(error, origin) from None
-
-
 def known_keys() -> list[str]:
     """Every `section.key`."""
     return [
@@ -255,85 +203,3 @@ def known_keys() -> list[str]:
         for section, field in Config.model_fields.items()
         for key in field.annotation.model_fields  # type: ignore[union-attr]
     ]
-
-
-def _files(path: Path | None, data_dir: Path | None) -> list[Path]:
-    """From the weakest to the strongest."""
-    if path is not None:
-        if not path.is_file():
-            raise ConfigError(f"there is no configuration file {path}", fix="check --config")
-        return [path]
-    places = [SYSTEM_FILE] + ([data_dir / "config.toml"] if data_dir else [])
-    return [place for place in places if place.exists()]
-
-
-def _read_toml(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(
-            f"cannot read {file}", str(error), "make it readable, or pass another with --config"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{file} is not valid TOML", str(error), "mend the file, or pass another with --config"
-        ) from None
-
-
-def _from_text(text: str) -> Any:
-    """A value from a variable or flag: JSON where it is JSON, comma-separated where the setting is a list, else the text."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        return text
-    return value if not isinstance(value, dict) else text
-
-
-def _check_key(key: str, where: str) -> None:
-    keys = known_keys()
-    if key in keys:
-        return
-    name = key.partition(".")[2]
-    near = difflib.get_close_matches(key, keys, 1, 0.6) or [k for k in keys if k.endswith(f".{name}")]
-    hint = f"did you mean {near[0]!r}?" if near else f"sections are {', '.join(Config.model_fields)}"
-    raise ConfigError(f"unknown setting {key!r}", f"it comes from {where}", hint)
-
-
-def _explain(error: ValidationError, origin: Mapping[str, str]) -> ConfigError:
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"][:2])
-    message = first["msg"].removeprefix("Value error, ")
-    return ConfigError(
-        f"bad value {first.get('input')!r} for {key!r}: {message}",
-        f"it comes from {origin.get(key, 'the defaults')}",
-        "docs/reference/config.md describes every setting",
-    )
-
-
-def reference() -> str:
-    """The reference manual of all settings, in Markdown."""
-    lines = [
-        "# Settings",
-        "",
-        "Generated by `swarmd config reference`; do not edit.",
-        "",
-        "A value comes from the first of: the command line (`--set section.key=value`), the environment",
-        "(`SWARMD_SECTION__KEY`), `config.toml` in the data directory (or `--config`), `/etc/swarmd/config.toml`, the default.",
-    ]
-    for section, field in Config.model_fields.items():
-        model: type[Section] = field.annotation  # type: ignore[assignment]
-        lines += ["", f"## {section}", "", str(model.__doc__), ""]
-        lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
-        for key, info in model.model_fields.items():
-            kind = (
-                str(info.annotation)
-                if "[" in str(info.annotation)
-                else getattr(info.annotation, "__name__", "")
-            )
-            kind = kind.replace("typing.", "").replace("|", "\\|")
-            lines.append(f"| `{key}` | {kind} | `{_shown(info.default)}` | {info.description} |")
-    return "\n".join(lines) + "\n"
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
