@@ -96,7 +96,9 @@ def status_screen(document: dict[str, Any]) -> str:
         + f" · scorer {document['sandbox']} · {restarts} process restarts",
     ]
     for warning in document["health"]:
-        lines.append(f"Health   ! {warning['code']}  {printable(warning['text'] + ' ' + warning['fix'], 300)}")
+        lines.append(
+            f"Health   ! {warning['code']}  {printable(warning['text'] + ' ' + warning['fix'], 300)}"
+        )
     if not document["health"]:
         lines.append("Health   ok")
     return "\n".join(lines)
@@ -110,7 +112,7 @@ def peers_table(rows: list[dict[str, Any]]) -> str:
     table = [head] + [
         (
             printable(row["peer_id"]),
-            str(row["direction"])[:3],
+            printable(str(row["direction"]), 3),
             "-" if row["rtt_s"] is None else f"{row['rtt_s'] * 1000:.0f}",
             *(str(row[key]) for key in ("accepted", "ignored", "rejected", "rollouts_held", "rollouts_used")),
             printable(row["agent"] or "-"),

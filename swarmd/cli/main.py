@@ -46,18 +46,18 @@ def main() -> None:
         error.show()
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped at once; a start resumes from the last checkpoint", err=True)
-        sys.exit(130)
+        _interrupted()
     except BrokenPipeError:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), 1
         )  # the reader of our output went away; the flush at exit must not fail
-    except Exception as error:  # noqa: BLE001 - the outermost edge: whatever happens, the operator gets a readable end
+    # The outermost edge: whatever happens, the operator gets a readable end. Nurseries put even an interrupt into a group.
+    except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001
         expected = _only(error)
         if isinstance(expected, SwarmdError):
             _fail(expected)
         if isinstance(expected, KeyboardInterrupt):
-            sys.exit(130)
+            _interrupted()
         with tempfile.NamedTemporaryFile(
             "w", prefix="swarmd-traceback-", suffix=".txt", delete=False
         ) as file:
@@ -72,6 +72,11 @@ def main() -> None:
 def _fail(error: SwarmdError) -> None:
     click.echo(f"swarmd: {error}\n  (exit {error.exit_code}, docs/reference/exit-codes.md)", err=True)
     sys.exit(error.exit_code)
+
+
+def _interrupted() -> None:
+    click.echo("stopped at once; a start resumes from the last checkpoint", err=True)
+    sys.exit(130)
 
 
 def _only(error: BaseException) -> BaseException:

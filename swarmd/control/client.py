@@ -39,8 +39,15 @@ def ask(path: Path, target: str, *, method: str = "GET", timeout_s: float = 10.0
         raise SwarmdError(
             f"swarmd did not answer within {timeout_s:.0f} s", "its event loop may hang", "try again"
         ) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise SwarmdError(
+            f"the connection to swarmd in {path.parent} broke", str(error), "see whether it still runs"
+        ) from None
     finally:
         connection.close()
     if response.status != 200:
         raise SwarmdError(f"swarmd answered {response.status}: {body.decode('utf-8', 'replace').strip()}")
-    return json.loads(body)
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise SwarmdError(f"the answer of swarmd in {path.parent} was cut off", str(error)) from None

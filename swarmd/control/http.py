@@ -14,6 +14,7 @@ import trio
 
 IDLE_S = 10.0
 HEADERS_BYTES_MAX = 16 * 1024
+READ_BYTES = 4096  # the headers of a request are bounded to within one read of this
 CONNECTIONS_MAX = 64
 
 
@@ -68,7 +69,7 @@ async def serve_connection(stream: trio.abc.Stream, handler: Handler) -> None:
 
 async def _next(connection: h11.Connection, stream: trio.abc.Stream) -> Any:
     while (event := connection.next_event()) is h11.NEED_DATA:
-        connection.receive_data(await stream.receive_some(65536))
+        connection.receive_data(await stream.receive_some(READ_BYTES))
     return event
 
 

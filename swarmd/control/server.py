@@ -5,9 +5,11 @@ rebinding, only to a `Host` that is a number, `localhost`, or the configured add
 """
 
 import os
+import re
 import socket
 import stat
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 from pathlib import Path
 
 import trio
@@ -36,9 +38,14 @@ def router(routes: Routes, *, hosts: frozenset[str] | None = None) -> Handler:
 
 
 def _host_is_ours(host: str, hosts: frozenset[str]) -> bool:
-    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    name = name.strip("[]")
-    return name in hosts or name == "localhost" or name.replace(".", "").isdigit() or ":" in name
+    name = re.sub(r":\d{1,5}$", "", host)
+    if name in hosts or name == "localhost":
+        return True
+    try:
+        ip_address(name[1:-1] if name.startswith("[") and name.endswith("]") else name)
+    except ValueError:
+        return False
+    return True
 
 
 async def open_unix(path: Path) -> trio.SocketListener:
