@@ -98,7 +98,6 @@ class Observe:
         for rule, num in verdicts.items():
             by_verdict[VERDICT_OF[rule].value] += num
         by_verdict["ignore"] += stats["rate_limited"]
-        by_verdict["accept"] = stats["received"] - by_verdict["reject"] - by_verdict["ignore"]
         grown = self._mirror.growth(
             {"received": stats["received"], **by_verdict, **{f"rule {r}": n for r, n in verdicts.items()}}
         )
@@ -107,7 +106,8 @@ class Observe:
         for verdict in by_verdict:
             metrics.validation.labels(verdict).inc(grown[verdict])
         for rule in verdicts:
-            metrics.rejects.labels(rule).inc(grown[f"rule {rule}"])
+            if VERDICT_OF[rule] is not Verdict.ACCEPT:
+                metrics.rejects.labels(rule).inc(grown[f"rule {rule}"])
         metrics.heartbeat_lag.set(stats["heartbeat_lag_s"])
         return {
             **stats,

@@ -1,4 +1,4 @@
-"""Children that answer like the real services, at once or after a virtual time, and fail when told to."""
+"""Children that answer like the real services (`test_fakes`), at once or after a virtual time, and fail when told to."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,6 +9,7 @@ import trio
 
 from swarmd.errors import ChildDied, SwarmdError
 from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.rules import RULES
 
 GOOD, BAD = "good", "bad"
 MS = 1_700_000_000_000
@@ -130,10 +131,11 @@ class FakePolicy(FakeChild):
         self, rollouts: list[dict[str, Any]], round: int, state: dict[str, Any], checkpoint: bool
     ) -> dict[str, Any]:
         self.used_staleness += [self.version - r["policy_version"] for r in rollouts if not r["external"]]
-        self.version += 1
-        self.applied_rounds.append(round)
+        if rollouts:
+            self.version += 1
+            self.applied_rounds.append(round)
         if checkpoint:
-            self.saved = Checkpoint(f"step-{self.version}", self.version, state)
+            self.saved = Checkpoint(f"round-{round}", self.version, state)
         num_external = sum(r["external"] for r in rollouts)
         return {
             "policy_version": self.version,
@@ -145,7 +147,7 @@ class FakePolicy(FakeChild):
             "num_tokens_external": 4 * num_external,
             "clip_ratio_low": 0.0,
             "clip_ratio_high": 0.0,
-            "skipped": None,
+            "skipped": None if rollouts else "no_data",
             "checkpoint": self.saved.name if checkpoint else None,
             "seconds": 0.5,
             **self.stats,
@@ -165,13 +167,15 @@ class FakeNetwork(FakeChild):
     def __init__(self, num_peers: int = 1) -> None:
         super().__init__()
         self.num_peers = num_peers
-        self.totals: dict[str, Any] = {"received": 0, "verdicts": {}, "rate_limited": 0}
+        self.totals: dict[str, Any] = {"received": 0, "rate_limited": 0}
+        self.verdicts: dict[str, int] = {}
 
     def publish(self, data: bytes) -> dict[str, int]:
         return {"mesh_peers": self.num_peers, "subscribers": self.num_peers}
 
     def stats(self) -> dict[str, Any]:
-        return {**self.totals, "mesh_peers": self.num_peers, "heartbeat_lag_s": 0.01}
+        verdicts = {rule: self.verdicts.get(rule, 0) for rule in RULES}
+        return {**self.totals, "verdicts": verdicts, "mesh_peers": self.num_peers, "heartbeat_lag_s": 0.01}
 
     def peers(self) -> dict[str, Any]:
         return {"peers": [peer_row(f"peer-{number}") for number in range(self.num_peers)]}

@@ -45,16 +45,21 @@ async def test_a_node_alone_has_no_network_to_look_at(tmp_path: Path) -> None:
 
 async def test_verdicts_add_up_to_what_was_received(tmp_path: Path) -> None:
     loops = Loops()
-    loops.network.totals = {
-        "received": 10,
-        "verdicts": {"signature": 2, "age_stale": 1},
-        "rate_limited": 3,
-    }
+    loops.network.totals = {"received": 10, "rate_limited": 3}
+    loops.network.verdicts = {"signature": 2, "age_stale": 1, "accepted": 4}
     await observe(loops, tmp_path).once()
     verdicts = {v: loops.count("gossip_validation_total", result=v) for v in ("accept", "ignore", "reject")}
     assert verdicts == {"accept": 4, "ignore": 4, "reject": 2}
     assert loops.count("gossip_rejects_total", reason="signature") == 2
     assert loops.progress.network["stats"]["rejected"] == 2
+
+
+async def test_what_was_accepted_is_no_rejection(tmp_path: Path) -> None:
+    loops = Loops()
+    loops.network.verdicts = {"accepted": 4}
+    await observe(loops, tmp_path).once()
+    samples = loops.metrics.rejects.collect()[0].samples
+    assert not [s for s in samples if s.name.endswith("_total") and s.value]
 
 
 async def test_a_network_process_that_began_anew_takes_nothing_back(tmp_path: Path) -> None:

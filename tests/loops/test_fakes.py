@@ -1,0 +1,100 @@
+"""The fakes against the real services: the same operations, the same arguments, and answers of the same form."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.policy.models import download_model, resolve_model
+from swarmd.policy.service import PolicyService
+from swarmd.questions.service import ScorerService
+from swarmd.swarm import service
+from swarmd.swarm.service import NetworkService
+from tests.loops.fakes import FakeChild, FakeNetwork, FakePolicy, FakeScorer, peer_row
+from tests.loops.parts import MANIFEST
+
+PAIRS = [(FakeScorer, ScorerService), (FakePolicy, PolicyService), (FakeNetwork, NetworkService)]
+
+
+def form(value: Any) -> Any:
+    """Keys and nesting, without the values: what a caller relies on."""
+    if isinstance(value, dict):
+        return {key: form(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [form(value[0])] if value else []
+    return None
+
+
+def ops(fake: type[FakeChild]) -> list[str]:
+    return [name for name in vars(fake) if not name.startswith("_") and name not in ("wait_ready", "restart")]
+
+
+@pytest.mark.parametrize(("fake", "real"), PAIRS)
+def test_the_fake_is_called_as_the_real_one_is(fake: type[FakeChild], real: Any) -> None:
+    assert ops(fake)
+    for op in ops(fake):
+        assert op in real.OPS
+        ours, theirs = (inspect.signature(getattr(kind, op)).parameters for kind in (fake, real))
+        assert list(ours) == list(theirs), op
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Iterator[ScorerService]:
+    scorer = ScorerService(lambda name, data: None, manifest=MANIFEST.to_bytes(), sandbox="auto")
+    scorer.start()
+    yield scorer
+    scorer.close()
+
+
+@pytest.fixture(scope="module")
+def policy() -> PolicyService:
+    policy = PolicyService(
+        lambda name, data: None,
+        roles=["generate", "update"],
+        model_dir=str(download_model(resolve_model("tiny"), lambda name, data: None)),
+        device="cpu",
+        threads=1,
+        settings={"model": "tiny", "learning_rate": 1e-4, "tokens_max": 16},
+        checkpoints_dir=None,
+    )
+    policy.start()
+    return policy
+
+
+def test_the_scorer_answers_in_the_same_form(scorer: ScorerService) -> None:
+    fake = FakeScorer(MANIFEST)
+    assert form(fake.questions([[0, 1], [1, 2]])) == form(scorer.questions([[0, 1], [1, 2]]))
+    items = [[0, 1, ["a", "b"]], [1, 2, ["c", "d"]]]
+    ours, theirs = fake.score(items, 20.0), scorer.score(items, 20.0)
+    assert form(ours) == form({**theirs, "reasons": {}})
+    assert [len(rewards) for rewards in theirs["rewards"]] == [2, 2]
+
+
+def test_generation_answers_in_the_same_form(policy: PolicyService) -> None:
+    arguments: dict[str, Any] = {
+        "prompts": ["1 + 1?"],
+        "num_completions": 2,
+        "temperature": 1.0,
+        "tokens_max": 4,
+        "seed": 1,
+    }
+    assert form(FakePolicy().generate(**arguments)) == form(policy.generate(**arguments))  # fmt: skip
+
+
+def test_an_update_answers_with_at_least_as_much(policy: PolicyService) -> None:
+    completions = tuple(
+        ScoredCompletion(text, True, reward, (5, 6)) for text, reward in (("a", 0.0), ("b", 1.0))
+    )
+    rollout = ScoredRollout(b"a" * 32, 0, 0, "1 + 1?", completions, 0, 0, external=False).to_wire()
+    arguments: dict[str, Any] = {"rollouts": [rollout], "round": 1, "state": {}, "checkpoint": True}
+    ours, theirs = FakePolicy().update(**arguments), policy.update(**arguments)
+    assert set(ours) <= set(theirs)
+    assert theirs["skipped"] in (None, "non_finite")
+
+
+def test_what_the_loops_read_of_the_network_is_there() -> None:
+    source = inspect.getsource(service)
+    read = {*peer_row("a"), *FakeNetwork().stats(), *FakeNetwork().publish(b"")}
+    assert not {name for name in read if f'"{name}"' not in source}
