@@ -53,7 +53,7 @@ class Update:
 
     async def run(self) -> None:
         """Rounds until the node is asked to stop, or `rounds_max` are done."""
-        if self.evaluate is not None and self.progress.round == 0:
+        if self.evaluate is not None and self.progress.round == 0 and not self.progress.stop_requested:
             await self._evaluate()
         while self.rounds_max is None or self.progress.round < self.rounds_max:
             self._phase("wait")
@@ -72,9 +72,28 @@ class Update:
                 await self._evaluate()
         else:
             self.progress.evaluate_at_stop = True
+        await self._save_last()
         if self.evaluate is not None and self.progress.evaluate_at_stop and not self._evaluated_now():
             await self._evaluate()
         self._phase("idle")
+
+    async def _save_last(self) -> None:
+        """A checkpoint of the last round, where they are written less often than every round."""
+        if (
+            self.checkpoint_every_rounds == 1
+            or not self.progress.rounds
+            or self.progress.rounds[-1].get("checkpoint")
+        ):
+            return
+        number = self.progress.round
+        try:
+            answer = await self.learner.call(
+                "update", rollouts=[], round=number, state=self._state(number), checkpoint=True
+            )
+        except LocalError as error:
+            self.progress.checkpoint_error = error
+            return
+        self._count_checkpoint({**answer, "round": number}, self.now_ms() / 1000)
 
     async def once(self, own: list[ScoredRollout]) -> None:
         """One round: sample, update, checkpoint, report."""
@@ -113,13 +132,7 @@ class Update:
 
     async def _step(self, number: int, training_set: list[ScoredRollout]) -> dict[str, Any]:
         """The update itself, repeated if the child dies under it, unless its checkpoint shows that it was done."""
-        state = {
-            "round": number,
-            "manifest": self.manifest.digest.hex(),
-            "used_by_author": self.progress.used_by_author,
-            "num_shared": self.progress.num_shared,
-            "num_received": self.progress.num_received,
-        }
+        state = self._state(number)
         wire = [rollout.to_wire() for rollout in training_set]
         checkpoint = number % self.checkpoint_every_rounds == 0 or number == self.rounds_max
         for attempt in range(ATTEMPTS_MAX):
@@ -136,6 +149,16 @@ class Update:
                 if info["state"].get("round") == number:
                     return {"policy_version": info["policy_version"], "checkpoint": info["resumed_from"]}
         raise LocalError(f"the update child died {ATTEMPTS_MAX} times on the same training set")
+
+    def _state(self, number: int) -> dict[str, Any]:
+        """What a restarted node goes on with, beside weights and optimizer; `Progress.resume` takes it back."""
+        return {
+            "round": number,
+            "manifest": self.manifest.digest.hex(),
+            "used_by_author": self.progress.used_by_author,
+            "num_shared": self.progress.num_shared,
+            "num_received": self.progress.num_received,
+        }
 
     async def _hand_over(self) -> None:
         """New weights to another generation child. What cannot be handed over now is superseded by the next round's."""

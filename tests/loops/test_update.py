@@ -93,7 +93,7 @@ async def test_a_round_whose_child_died_after_its_checkpoint_is_not_done_twice()
     loops.learner.fail("update", ChildDied("gone"), after=True)
     record = await one_round(loops)
     assert loops.learner.applied_rounds == [1]
-    assert (loops.progress.round, loops.progress.policy_version, record["checkpoint"]) == (1, 1, "step-1")
+    assert (loops.progress.round, loops.progress.policy_version, record["checkpoint"]) == (1, 1, "round-1")
     json.dumps(record, allow_nan=False)
 
 
@@ -185,13 +185,49 @@ async def test_a_checkpoint_that_fails_is_told_until_one_is_written(kind: str, c
 async def test_a_round_without_a_checkpoint_says_nothing_of_the_last_one() -> None:
     loops = Loops(staleness_max=9)
     loops.progress.checkpoint_error = LocalError("no space")
-    loops.progress.put_own(own_batch())
-    loops.progress.put_own(own_batch())
+    told = list[set[str]]()
+    for _ in range(3):
+        loops.progress.put_own(own_batch())
     await loops.update(
-        rounds_max=2, checkpoint_every_rounds=9, on_round=lambda r: loops.progress.request_stop()
+        rounds_max=3, checkpoint_every_rounds=2, on_round=lambda record: told.append(codes(loops))
     ).run()
-    assert loops.progress.round == 1
-    assert "checkpoint_failing" in codes(loops)
+    assert ["checkpoint_failing" in codes for codes in told] == [True, False, False]
+
+
+async def stopped_between_checkpoints(loops: Loops) -> None:
+    """One round without a checkpoint, and an orderly end."""
+    loops.progress.put_own(own_batch())
+    await loops.update(checkpoint_every_rounds=9, on_round=lambda record: loops.progress.request_stop()).run()
+
+
+async def test_an_orderly_end_saves_the_last_round() -> None:
+    loops = Loops()
+    await stopped_between_checkpoints(loops)
+    assert loops.learner.saved.state["round"] == 1
+    assert loops.learner.applied_rounds == [1]
+    assert loops.count("train_rounds_total") == 1
+
+
+async def test_an_end_that_cannot_save_is_still_an_end() -> None:
+    loops = Loops()
+    failure = {"kind": "DiskFull", "what": "no space", "why": "", "fix": ""}
+    loops.learner.stats = {"checkpoint": None, "checkpoint_error": failure}
+    await stopped_between_checkpoints(loops)
+    assert loops.progress.phase == "idle"
+    assert "disk_low" in codes(loops)
+
+
+async def test_a_learner_that_dies_while_it_saves_does_not_hold_the_end_up() -> None:
+    loops = Loops()
+    gone = ChildDied("gone")
+
+    def die_next(record: dict[str, Any]) -> None:
+        loops.learner.fail("update", gone)
+        loops.progress.request_stop()
+
+    loops.progress.put_own(own_batch())
+    await loops.update(checkpoint_every_rounds=9, on_round=die_next).run()
+    assert loops.progress.checkpoint_error is gone
 
 
 async def test_a_stop_while_waiting_ends_at_once(autojump_clock: trio.testing.MockClock) -> None:
