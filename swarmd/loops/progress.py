@@ -6,7 +6,7 @@ batch.
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,15 @@ class Progress:
     generate_error: SwarmdError | None = None
     checkpoint_error: SwarmdError | None = None
     _changed: trio.Event = field(default_factory=trio.Event)
+
+    def resume(self, state: Mapping[str, Any], policy_version: int) -> None:
+        """Go on from the checkpoint that the weights were loaded from; an empty `state` is a start from nothing."""
+        self.policy_version, self.round = policy_version, int(state.get("round", 0))
+        self.used_by_author = dict(state.get("used_by_author", {}))
+        self.num_shared, self.num_received = (
+            int(state.get("num_shared", 0)),
+            int(state.get("num_received", 0)),
+        )
 
     async def room_to_generate(self) -> None:
         """Wait until a batch begun now would not be too stale at its use."""

@@ -24,6 +24,7 @@ from swarmd.swarm.accounts import Accounts
 from swarmd.swarm.bootstrap import Discovery
 from swarmd.swarm.dial import Dialled
 from swarmd.swarm.host import Stack, build, host_of_connection, limits_from
+from swarmd.swarm.pacing import wait_for_room
 from swarmd.swarm.peer_book import PeerBook
 
 Emit = Callable[[str, dict[str, Any]], None]
@@ -183,6 +184,9 @@ class NetworkService:
             self._counters["publish_refused"] += 1
             raise LocalError(f"own message refused by rule {outcome.rule}: {outcome.detail}")
         topic = self._manifest.topic
+        queues, mesh = stack.pubsub.peer_queues, stack.gossipsub.mesh.get(topic, set())
+        if not await wait_for_room(lambda: [queues[peer] for peer in mesh if peer in queues]):
+            self._counters["publish_congested"] += 1
         await stack.pubsub.publish(topic, data)
         self._counters["published"] += 1
         self._counters["published_bytes"] += len(data)
@@ -316,6 +320,7 @@ COUNTERS = (
     "published",
     "published_bytes",
     "publish_refused",
+    "publish_congested",
     "host_deaths",
     "exchange_asked",
     "exchange_answered",

@@ -1,0 +1,99 @@
+"""What a running node answers on its two sockets: documents and commands for its operator, three paths for everybody else."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from swarmd.control.http import Request, Response, as_json
+from swarmd.control.server import Routes
+from swarmd.loops.ports import NowMs
+from swarmd.loops.progress import Progress
+from swarmd.loops.status import About, id_document, peers_document, status_document
+from swarmd.metrics import Metrics
+from swarmd.processes.supervise import Child
+
+
+@dataclass
+class Api:
+    """Handlers over what the loops leave in `progress` and what the children said when they started.
+
+    Served from the first moment of a start, so that `swarmd status` answers while a model is loading.
+    """
+
+    facts: Mapping[str, Any]
+    children: Mapping[str, Child]
+    progress: Progress
+    metrics: Metrics
+    now_ms: NowMs
+    _started_ms: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._started_ms = self.now_ms()
+
+    def operator_routes(self) -> Routes:
+        """For the Unix socket, which only the operator can open."""
+        return {
+            ("GET", "/v1/status"): self._status,
+            ("GET", "/v1/peers"): self._peers,
+            ("GET", "/v1/id"): self._id,
+            ("GET", "/v1/rounds"): self._rounds,
+            ("POST", "/v1/stop"): self._stop,
+            **self.public_routes(),
+        }
+
+    def public_routes(self) -> Routes:
+        """For Prometheus and probes."""
+        return {
+            ("GET", "/metrics"): self._metrics,
+            ("GET", "/healthz"): self._healthz,
+            ("GET", "/readyz"): self._readyz,
+        }
+
+    def about(self) -> About:
+        """What does not change while the node runs, as far as it is known yet."""
+        info = {name: child.info for name, child in self.children.items()}
+        generation = info["generation"]
+        return About(
+            **self.facts,
+            pid=os.getpid(),
+            started_ms=self._started_ms,
+            addresses=tuple(info.get("network", {}).get("addresses", ())),
+            num_parameters=generation.get("num_parameters", 0),
+            device=generation.get("device", ""),
+            sandbox=str(info["scorer"].get("sandbox", "starting")),
+        )
+
+    async def _status(self, request: Request) -> Response:
+        workers = {
+            name: {"up": child.up, "pid": child.pid, "restarts": child.num_restarts}
+            for name, child in self.children.items()
+        }
+        return as_json(status_document(self.about(), self.progress, workers, self.now_ms()))
+
+    async def _peers(self, request: Request) -> Response:
+        return as_json(peers_document(self.progress))
+
+    async def _id(self, request: Request) -> Response:
+        return as_json(id_document(self.about()))
+
+    async def _rounds(self, request: Request) -> Response:
+        last = request.query.get("last", "100")
+        if not (last.isascii() and last.isdigit() and len(last) < 9):
+            return as_json({"error": "last is a number"}, 400)
+        records = list(self.progress.rounds)[-int(last) :] if int(last) else []
+        return as_json({"rounds": records, "evaluations": self.progress.evaluations})
+
+    async def _stop(self, request: Request) -> Response:
+        self.progress.request_stop(evaluate=request.query.get("evaluate") == "1")
+        return as_json({"stopping": True})
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(self.metrics.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _healthz(self, request: Request) -> Response:
+        return Response(b"ok\n")
+
+    async def _readyz(self, request: Request) -> Response:
+        down = [name for name, child in self.children.items() if not child.up]
+        return Response(f"not ready: {', '.join(down)}\n".encode(), 503) if down else Response(b"ready\n")

@@ -1,0 +1,147 @@
+"""Which child processes a node has, where each runs, and with what it is started.
+
+Placement: generation and update share one child (one model, one CUDA context, new weights for nothing) on a CPU or a single
+GPU, and are two children on two GPUs, or when asked for. Two children hand weights over through a file in memory.
+"""
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from swarmd.config import Config
+from swarmd.datadir import DataDir
+from swarmd.errors import DiskFull
+from swarmd.policy.model_folder import ResolvedModel
+from swarmd.processes.supervise import ChildSpec
+from swarmd.protocol.manifest import Manifest
+
+# The model's own defaults. The embedded policy is small and its answers short: measured, see swarmd/tiny. 1e-6 is what the public
+# trainers of this algorithm use for real models; the paper's text says 1e-3, at which a 0.5 B policy falls apart.
+TINY_LEARNING_RATE, LEARNING_RATE = 3e-4, 1e-6
+TINY_TOKENS_MAX, TOKENS_MAX = 16, 256
+# A checkpoint holds fp32 weights and two moments of the same size; what the policy room leaves free comes on top.
+CHECKPOINT_BYTES_PER_PARAMETER, RESERVE_BYTES = 12, 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Devices of the two roles, and whether they share a process."""
+
+    kind: str
+    generation: str
+    update: str
+
+
+def place(wanted: str, device: str, num_gpus: int) -> Placement:
+    """Decide where the roles run.
+
+    Args:
+        wanted: `auto`, `shared` or `split`.
+        device: as `resolve_device` found it.
+        num_gpus: GPUs of this machine; only `cuda` without a number spreads over them.
+    """
+    spread = device == "cuda" and num_gpus >= 2
+    kind = wanted if wanted != "auto" else ("split" if spread else "shared")
+    if kind == "split" and spread:
+        return Placement(kind, "cuda:0", "cuda:1")
+    return Placement(kind, device, device)
+
+
+def count_gpus(root: Path = Path("/proc/driver/nvidia/gpus")) -> int:
+    """NVIDIA GPUs that this process may use, without loading a CUDA library."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([part for part in visible.split(",") if part.strip() not in ("", "-1")])
+    return len(list(root.iterdir())) if root.is_dir() else 0
+
+
+def policy_settings(config: Config, model: ResolvedModel) -> dict[str, Any]:
+    """What the policy reads, as one plain dict, with the model's own defaults where the configuration says 0."""
+    settings = config.policy.model_dump() | config.update.model_dump()
+    tiny = model.kind == "tiny"
+    settings["learning_rate"] = settings["learning_rate"] or (TINY_LEARNING_RATE if tiny else LEARNING_RATE)
+    settings["tokens_max"] = settings["tokens_max"] or (TINY_TOKENS_MAX if tiny else TOKENS_MAX)
+    settings["checkpoints_keep"] = config.checkpoint.keep
+    return settings
+
+
+def child_specs(
+    config: Config,
+    data_dir: DataDir,
+    *,
+    seed: bytes,
+    manifest: Manifest,
+    model: ResolvedModel,
+    model_dir: Path,
+    placement: Placement,
+) -> dict[str, ChildSpec]:
+    """The children by name: `scorer`, `generation`, with a split placement `update`, and unless solo `network`."""
+    threads = {"OMP_NUM_THREADS": str(config.policy.threads)} if config.policy.threads else {}
+
+    def spec(name: str, service: str, args: dict[str, Any], env: dict[str, str] | None = None) -> ChildSpec:
+        return ChildSpec(name, service, lambda: args, data_dir.log(name), env=env or {})
+
+    def policy(name: str, device: str, *roles: str) -> ChildSpec:
+        args = {
+            "roles": list(roles),
+            "model_dir": str(model_dir),
+            "device": device,
+            "threads": config.policy.threads,
+            "settings": policy_settings(config, model),
+            "checkpoints_dir": str(data_dir.checkpoints),
+        }
+        return spec(name, "swarmd.policy.service:PolicyService", args, threads)
+
+    scorer = {"manifest": manifest.to_bytes(), "sandbox": config.questions.sandbox}
+    specs = {"scorer": spec("scorer", "swarmd.questions.service:ScorerService", scorer)}
+    if placement.kind == "split":
+        specs["generation"] = policy("generation", placement.generation, "generate")
+        specs["update"] = policy("update", placement.update, "update")
+    else:
+        specs["generation"] = policy("generation", placement.generation, "generate", "update")
+    if not config.swarm.solo:
+        network: dict[str, Any] = {
+            "identity_seed": seed,
+            "manifest": manifest.to_bytes(),
+            "listen": config.swarm.listen,
+            "announce": config.swarm.announce or None,
+            "bootstrap": list(config.swarm.bootstrap),
+            "peers_path": str(data_dir.peers),
+            "limits": {},
+        }
+        specs["network"] = spec("network", "swarmd.swarm.service:NetworkService", network)
+    return specs
+
+
+def require_space(data_dir: DataDir, model: ResolvedModel) -> None:
+    """Refuse to start where not even one checkpoint fits. Raises DiskFull with the need and the directory."""
+    need = CHECKPOINT_BYTES_PER_PARAMETER * (model.num_parameters or 0) + RESERVE_BYTES
+    free = shutil.disk_usage(data_dir.root).free
+    if free < need:
+        raise DiskFull(
+            f"{data_dir.root} has {free / 2**20:.0f} MiB free, and one checkpoint needs {need / 2**20:.0f}",
+            "weights, both optimizer moments and some room for the buffer",
+            "free some space, or put the state elsewhere with --data-dir",
+        )
+
+
+def weights_directory(data_dir: DataDir, model: ResolvedModel) -> Path:
+    """Where a split placement hands weights over: memory, where there is a memory file system with room for two versions."""
+    shared, parent = Path("/dev/shm"), data_dir.root
+    if shared.is_dir() and os.access(shared, os.W_OK):
+        size_bytes = 4 * (model.num_parameters or 0)
+        if shutil.disk_usage(shared).free > 2 * size_bytes + 2**24:
+            parent = shared
+    return Path(tempfile.mkdtemp(prefix="swarmd-weights-", dir=parent))
+
+
+def summary(name: str, info: dict[str, Any]) -> str:
+    """What a started child says of itself, for the terminal."""
+    if name == "network":
+        return ", ".join(info["addresses"])
+    if name == "scorer":
+        return f"sandbox: {info['sandbox']}"
+    return f"{info['engine']} · {info['num_parameters'] / 1e6:.2f} M parameters · policy version {info['policy_version']}"

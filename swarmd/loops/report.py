@@ -1,0 +1,60 @@
+"""What a person at the terminal and a later reader get of each round and evaluation: one line, and one JSON record in a file."""
+
+import json
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from swarmd.loops.ports import Say
+from swarmd.loops.progress import Progress
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Report:
+    """Says and records. A record that cannot be written (a full disk) is logged: it is history, not state."""
+
+    rounds: Path
+    evaluations: Path
+    progress: Progress
+    say: Say
+
+    def round(self, record: dict[str, Any]) -> None:
+        """After each round."""
+        _append(self.rounds, record)
+        num_peers = len({peer["peer_id"] for peer in self.progress.network.get("peers", [])})
+        self.say(round_line(record, num_peers))
+
+    def evaluation(self, result: dict[str, Any]) -> None:
+        """After each evaluation."""
+        _append(self.evaluations, result)
+        self.say(
+            f"held-out    {result['mean']:.4f} ± {result['standard_error']:.4f} "
+            f"({result['num_completions']} completions, round {result['round']})"
+        )
+
+
+def round_line(record: dict[str, Any], num_peers: int) -> str:
+    """One round for the terminal."""
+    clock = time.strftime("%H:%M:%S", time.localtime(record["time_ms"] / 1000))
+    external = "  -  " if record["reward_external"] is None else f"{record['reward_external']:.3f}"
+    short = f" ({record['shortfall']} short)" if record["shortfall"] else ""
+    skipped = record.get("skipped")
+    loss = f"skipped: {skipped}" if skipped else f"loss {record.get('loss') or 0.0:+.4f}"
+    unsaved = "   NOT SAVED" if record.get("checkpoint_error") else ""
+    return (
+        f"{clock} round {record['round']:<5} reward {record['reward_own']:.3f} own {external} external   "
+        f"{record['num_own']}+{record['num_external']}{short}   {loss}   {record.get('seconds') or 0.0:.2f} s"
+        f"   {num_peers} peers{unsaved}"
+    )
+
+
+def _append(path: Path, record: dict[str, Any]) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+    except OSError as error:
+        log.warning("cannot write to %s: %s", path, error)

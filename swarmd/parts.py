@@ -1,0 +1,111 @@
+"""The parts of one node that need no child process: identity, model, manifest, buffer. `swarmd.node` brings them to life."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from swarmd import __version__
+from swarmd.config import Config
+from swarmd.datadir import DataDir, load_identity_seed
+from swarmd.errors import StateError
+from swarmd.experience.buffer import SwarmBuffer
+from swarmd.experience.pools import LocalPool
+from swarmd.launch import Placement, count_gpus, place, require_space, weights_directory
+from swarmd.loops.ports import Say
+from swarmd.loops.progress import Progress
+from swarmd.metrics import Metrics
+from swarmd.policy.checkpoints import read_state
+from swarmd.policy.models import ResolvedModel, resolve_device, resolve_model
+from swarmd.processes.supervise import Child
+from swarmd.protocol.manifest import Manifest, load_manifest
+from swarmd.protocol.rules import RULES
+from swarmd.protocol.signing import Identity
+
+
+@dataclass
+class Node:
+    """The parts of one node. `build` makes them; `swarmd.node.run_node` adds the children."""
+
+    config: Config
+    data_dir: DataDir
+    say: Say
+    seed: bytes
+    identity: Identity
+    manifest: Manifest
+    model: ResolvedModel
+    placement: Placement
+    buffer: SwarmBuffer
+    metrics: Metrics
+    progress: Progress
+    weights_dir: Path
+    rounds_max: int | None
+    children: dict[str, Child] = field(default_factory=dict)
+
+    @property
+    def generator(self) -> Child:
+        """The child that generates."""
+        return self.children["generation"]
+
+    @property
+    def learner(self) -> Child:
+        """The child that updates; the same one in a shared placement."""
+        return self.children.get("update", self.generator)
+
+
+def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say) -> Node:
+    """Everything that needs no child process: identity, model, manifest, buffer."""
+    say(f"swarmd {__version__}")
+    seed, new = load_identity_seed(data_dir)
+    identity = Identity.from_seed(seed)
+    say(f"✓ identity   {identity.peer_id}{' (new; back up ' + str(data_dir.identity) + ')' if new else ''}")
+    model = resolve_model(config.policy.model)
+    device = resolve_device(config.policy.device, config.policy.model)
+    placement = place(config.policy.placement, device, count_gpus())
+    say(f"✓ model      {config.policy.model} on {device}, {placement.kind}")
+    require_space(data_dir, model)
+    name = config.swarm.name
+    if name == "auto":
+        name = "tiny" if model.kind == "tiny" else "reasoning"
+    manifest = load_manifest(name)
+    say(f"✓ swarm      {manifest.name} · {len(manifest.datasets)} datasets · topic {manifest.topic}")
+    state = read_state(data_dir.checkpoints) or {}
+    if state.get("manifest") not in (None, manifest.digest.hex()):
+        raise StateError(
+            f"{data_dir.root} belongs to another swarm (manifest {str(state['manifest'])[:16]})",
+            f"this start names {manifest.name} ({manifest.digest.hex()[:16]})",
+            "use another --data-dir for another swarm",
+        )
+    staleness = config.experience.staleness_max
+    return Node(
+        config=config,
+        data_dir=data_dir,
+        say=say,
+        seed=seed,
+        identity=identity,
+        manifest=manifest,
+        model=model,
+        placement=placement,
+        buffer=_open_buffer(config, data_dir, manifest, say),
+        metrics=Metrics([d.name for d in manifest.datasets], RULES),
+        progress=Progress(
+            LocalPool(staleness_max=staleness if staleness >= 0 else int(placement.kind == "split"))
+        ),
+        weights_dir=weights_directory(data_dir, model),
+        rounds_max=rounds_max,
+    )
+
+
+def _open_buffer(config: Config, data_dir: DataDir, manifest: Manifest, say: Say) -> SwarmBuffer:
+    experience = config.experience
+    buffer = SwarmBuffer(
+        data_dir.buffer,
+        rollouts_max=experience.rollouts_max,
+        size_bytes_max=experience.size_bytes_max,
+        author_share_max=experience.author_share_max,
+        uses_max=experience.uses_max,
+        age_s_max=experience.age_s_max,
+        strategy=experience.strategy,
+        digest=manifest.digest,
+    )
+    for path in buffer.moved_aside:
+        say(f"! buffer     the database was damaged; it lies in {path}, and an empty one was started")
+    return buffer
