@@ -171,7 +171,10 @@ async def measure(load: Load, talk: "Talk", publish: Any) -> None:
     with trio.move_on_after(max(0.0, (end_ns - time.time_ns()) / 1e9) + LINGER_S):
         while len(load.received) < num_expected:
             await trio.sleep(0.1)
-    talk.say({"sent": load.sent, "received": load.received, "cpu_s": _cpu_s() - before})
+    report = {"sent": load.sent, "received": load.received, "cpu_s": _cpu_s() - before}
+    await trio.to_thread.run_sync(
+        talk.say, report
+    )  # longer than a pipe: the others still need our event loop meanwhile
     await talk.hear()  # nobody leaves before everybody has everything
 
 

@@ -35,7 +35,7 @@ async def test_a_bootstrap_that_comes_later_is_found(nursery):
 
 
 async def test_the_peer_book_replaces_a_lost_bootstrap(nursery, tmp_path):
-    first, second = await swarm(nursery, 2)
+    first, second = await swarm(nursery, 2, limits={"peers_wanted": 1})  # so that the third does the dialling
     third = await Node(3, [first.address], peers_path=str(tmp_path / "peers.json")).start(nursery)
     await until(lambda: len(third.service._book.addresses()) == 2)
     await third.stop()
