@@ -21,7 +21,7 @@ from swarmd.control.http import (
     as_json,
     serve_connection,
 )
-from swarmd.control.server import open_tcp, open_unix, router, serve
+from swarmd.control.server import Routes, open_tcp, open_unix, router, serve
 from swarmd.errors import PortTaken, StateError
 
 
@@ -29,7 +29,7 @@ async def echo(request: Request) -> Response:
     return as_json({"path": request.path, "query": dict(request.query)})
 
 
-ROUTES = {("GET", "/v1/status"): echo, ("POST", "/v1/stop"): echo}
+ROUTES: Routes = {("GET", "/v1/status"): echo, ("POST", "/v1/stop"): echo}
 
 
 @asynccontextmanager
@@ -208,7 +208,7 @@ async def test_an_address_that_is_not_ours_is_refused() -> None:
         await open_tcp("203.0.113.1", 0, explicit=True)
 
 
-class Arrivals(trio.abc.Listener[trio.abc.Stream]):
+class Arrivals(trio.abc.Listener[trio.abc.Stream]):  # type: ignore[misc]
     """A listener whose clients come through a channel."""
 
     def __init__(self) -> None:

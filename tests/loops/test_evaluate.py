@@ -23,6 +23,16 @@ async def test_only_held_out_questions_each_once() -> None:
     assert all(MANIFEST.is_held_out(prompt) for prompt in asked(loops))
 
 
+async def test_a_question_that_comes_up_twice_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loops = Loops(manifest=MANIFEST.model_copy(update={"held_out_per_mille": 500}))
+    questions = loops.scorer.questions
+    monkeypatch.setattr(
+        loops.scorer, "questions", lambda items: questions([[0, seed % 40] for _, seed in items])
+    )
+    await loops.evaluate(num_questions=10).once(round=0)
+    assert len(asked(loops)) == len(set(asked(loops))) == 10
+
+
 async def test_all_nodes_ask_the_same_in_every_round() -> None:
     ours, theirs = Loops(), Loops()
     theirs.streams = None  # type: ignore[assignment]

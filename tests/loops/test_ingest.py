@@ -26,7 +26,7 @@ async def ingest(loops: Loops, *messages: bytes) -> None:
 
 def discarded(loops: Loops) -> dict[str, float]:
     """What was discarded, by reason."""
-    samples = loops.metrics.buffer_discarded.collect()[0].samples
+    samples = next(iter(loops.metrics.buffer_discarded.collect())).samples
     return {s.labels["reason"]: s.value for s in samples if s.name.endswith("_total") and s.value}
 
 
@@ -113,7 +113,7 @@ async def test_a_buffer_that_cannot_be_written_costs_one_batch(error: LocalError
     def fail(*args: Any) -> AddResult:
         raise error
 
-    loops.add = fail  # type: ignore[method-assign]
+    loops.add = fail  # type: ignore[method-assign, assignment]
     await ingest(loops, sealed(ALLOWED[:2]))
     assert discarded(loops) == {reason: 2}
     assert loops.progress.num_received == 0

@@ -58,7 +58,7 @@ async def test_what_was_accepted_is_no_rejection(tmp_path: Path) -> None:
     loops = Loops()
     loops.network.verdicts = {"accepted": 4}
     await observe(loops, tmp_path).once()
-    samples = loops.metrics.rejects.collect()[0].samples
+    samples = next(iter(loops.metrics.rejects.collect())).samples
     assert not [s for s in samples if s.name.endswith("_total") and s.value]
 
 

@@ -82,6 +82,7 @@ async def test_a_network_that_comes_back_gets_the_batch(autojump_clock: trio.tes
     await share(loops, own())
     assert loops.count("gossip_published_total", result="ok") == 1
     assert len({args["data"] for args in loops.network.asked("publish")}) == 1
+    assert loops.network.call_times_s == [0, 1, 2]
 
 
 async def test_a_network_that_stays_away_costs_one_batch(autojump_clock: trio.testing.MockClock) -> None:

@@ -22,7 +22,7 @@ def test_a_restarted_node_goes_on_with_the_same_draws() -> None:
         Streams(A, bytes(32)).seed("sample", 1),
         Streams(A, MANIFEST.digest).seed("dataset", 1),
         Streams(A, MANIFEST.digest).seed("sample", 2),
-        Streams(A + b"s", MANIFEST.digest).seed("ample", 1),
+        Streams(A, MANIFEST.digest + b"s").seed("ample", 1),
     ],
     ids=["identity", "swarm", "purpose", "number", "boundary"],
 )
