@@ -17,8 +17,11 @@ from swarmd.policy.checkpoints import read_state
 from swarmd.policy.models import ResolvedModel, resolve_device, resolve_model
 from swarmd.processes.supervise import Child
 from swarmd.protocol.manifest import Manifest, load_manifest
-from swarmd.protocol.rules import RULES
+from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import Identity
+
+# The rules by which a message is not accepted: the values of a metric's label.
+REFUSALS = [rule for rule, verdict in VERDICT_OF.items() if verdict is not Verdict.ACCEPT]
 
 
 @dataclass
@@ -85,7 +88,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         model=model,
         placement=placement,
         buffer=_open_buffer(config, data_dir, manifest, say),
-        metrics=Metrics([d.name for d in manifest.datasets], RULES),
+        metrics=Metrics([d.name for d in manifest.datasets], REFUSALS),
         progress=Progress(
             LocalPool(staleness_max=staleness if staleness >= 0 else int(placement.kind == "split"))
         ),

@@ -1,0 +1,80 @@
+"""The line and the record of each round; a disk that is full costs history, not the node."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarmd.loops.report import Report, round_line
+from tests.loops.fakes import MS
+from tests.loops.test_status import with_peers
+
+RECORD: dict[str, Any] = {
+    "round": 7,
+    "time_ms": MS,
+    "reward_own": 0.25,
+    "reward_external": 0.5,
+    "num_own": 4,
+    "num_external": 3,
+    "shortfall": 1,
+    "loss": -0.1,
+    "skipped": None,
+    "seconds": 1.5,
+}
+EVALUATION = {"mean": 0.5, "standard_error": 0.01, "num_completions": 256, "round": 7}
+
+
+def report(folder: Path) -> tuple[Report, list[str]]:
+    said = list[str]()
+    return Report(folder / "rounds.jsonl", folder / "evaluations.jsonl", with_peers(), said.append), said
+
+
+def test_a_round_is_one_line_and_one_record(tmp_path: Path) -> None:
+    to, said = report(tmp_path)
+    to.round(RECORD)
+    to.round({**RECORD, "round": 8})
+    records = [json.loads(line) for line in (tmp_path / "rounds.jsonl").read_text().splitlines()]
+    assert [r["round"] for r in records] == [7, 8]
+    assert len(said) == 2
+    for text in (
+        "round 7 ",
+        "0.250 own 0.500 external",
+        "4+3 (1 short)",
+        "loss -0.1000",
+        "1.50 s",
+        "2 peers",
+    ):
+        assert text in said[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"reward_external": None, "num_external": 0}, "own   -   external"),
+        ({"skipped": "zero_advantage"}, "skipped: zero_advantage"),
+        ({"loss": None, "seconds": None}, "loss +0.0000   0.00 s"),
+        ({"checkpoint_error": {"what": "no space"}}, "NOT SAVED"),
+    ],
+)
+def test_what_a_round_lacks_is_in_its_line(changes: dict[str, Any], text: str) -> None:
+    assert text in round_line({**RECORD, **changes}, 0)
+
+
+def test_a_round_that_its_checkpoint_alone_tells_of_has_a_line() -> None:
+    known = {key: value for key, value in RECORD.items() if key not in ("loss", "skipped", "seconds")}
+    assert "round 7" in round_line(known, 0)
+
+
+def test_an_evaluation_says_its_error(tmp_path: Path) -> None:
+    to, said = report(tmp_path)
+    to.evaluation(EVALUATION)
+    assert "0.5000 ± 0.0100 (256 completions, round 7)" in said[0]
+    assert json.loads((tmp_path / "evaluations.jsonl").read_text()) == EVALUATION
+
+
+def test_a_record_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
+    to, said = report(tmp_path / "gone")
+    to.round(RECORD)
+    to.evaluation(EVALUATION)
+    assert len(said) == 2

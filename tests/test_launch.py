@@ -1,0 +1,123 @@
+"""Launch: where the roles run, what the children are started with, and when not to start at all."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarmd.config import Config, load_config
+from swarmd.datadir import DataDir
+from swarmd.errors import DiskFull
+from swarmd.launch import (
+    LEARNING_RATE,
+    TINY_LEARNING_RATE,
+    TINY_TOKENS_MAX,
+    TOKENS_MAX,
+    child_specs,
+    count_gpus,
+    place,
+    policy_settings,
+    require_space,
+)
+from swarmd.policy.model_folder import ResolvedModel
+from swarmd.policy.models import resolve_model
+from swarmd.policy.options import PolicyOptions
+from tests.loops.parts import MANIFEST
+
+TINY = resolve_model("tiny")
+OTHER = ResolvedModel(**{**vars(TINY), "kind": "folder"})
+
+
+def config(**flags: Any) -> Config:
+    return load_config(flags={key.replace("__", "."): value for key, value in flags.items()}, environ={})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "device", "num_gpus", "found"),
+    [
+        ("auto", "cpu", 0, ("shared", "cpu", "cpu")),
+        ("auto", "cpu", 4, ("shared", "cpu", "cpu")),
+        ("auto", "cuda", 1, ("shared", "cuda", "cuda")),
+        ("auto", "cuda", 2, ("split", "cuda:0", "cuda:1")),
+        ("auto", "cuda:3", 4, ("shared", "cuda:3", "cuda:3")),
+        ("shared", "cuda", 4, ("shared", "cuda", "cuda")),
+        ("split", "cpu", 0, ("split", "cpu", "cpu")),
+        ("split", "cuda", 1, ("split", "cuda", "cuda")),
+    ],
+)
+def test_roles_are_spread_only_over_what_is_there(
+    wanted: str, device: str, num_gpus: int, found: tuple[str, str, str]
+) -> None:
+    placement = place(wanted, device, num_gpus)
+    assert (placement.kind, placement.generation, placement.update) == found
+
+
+@pytest.mark.parametrize(("visible", "num"), [("0,1", 2), ("", 0), ("-1", 0), ("GPU-a, GPU-b,", 2)])
+def test_only_visible_gpus_count(monkeypatch: pytest.MonkeyPatch, visible: str, num: int) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert count_gpus() == num
+
+
+def test_without_a_driver_there_are_no_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert count_gpus(tmp_path / "nothing") == 0
+    (tmp_path / "0000:01:00.0").mkdir()
+    assert count_gpus(tmp_path) == 1
+
+
+def test_zero_is_the_models_own_default() -> None:
+    tiny, other = policy_settings(config(), TINY), policy_settings(config(), OTHER)
+    assert (tiny["learning_rate"], tiny["tokens_max"]) == (TINY_LEARNING_RATE, TINY_TOKENS_MAX)
+    assert (other["learning_rate"], other["tokens_max"]) == (LEARNING_RATE, TOKENS_MAX)
+
+
+def test_what_the_operator_says_holds() -> None:
+    given = config(update__learning_rate=0.5, policy__tokens_max=7, checkpoint__keep=3)
+    settings = policy_settings(given, TINY)
+    assert (settings["learning_rate"], settings["tokens_max"], settings["checkpoints_keep"]) == (0.5, 7, 3)
+
+
+def test_the_policy_process_understands_its_settings() -> None:
+    options = PolicyOptions.from_settings(policy_settings(config(), TINY))
+    assert (options.model, options.tokens_max) == ("tiny", TINY_TOKENS_MAX)
+
+
+def specs(tmp_path: Path, kind: str = "shared", **flags: Any) -> dict[str, dict[str, Any]]:
+    """What each child is started with."""
+    found = child_specs(
+        config(**flags),
+        DataDir(tmp_path),
+        seed=b"s" * 32,
+        manifest=MANIFEST,
+        model=TINY,
+        model_dir=tmp_path,
+        placement=place(kind, "cpu", 0),
+    )
+    return {name: spec.args() for name, spec in found.items()}
+
+
+def test_one_child_has_both_roles_or_each_its_own(tmp_path: Path) -> None:
+    assert specs(tmp_path)["generation"]["roles"] == ["generate", "update"]
+    split = specs(tmp_path, "split")
+    assert (split["generation"]["roles"], split["update"]["roles"]) == (["generate"], ["update"])
+
+
+def test_a_node_alone_has_no_network_process(tmp_path: Path) -> None:
+    assert set(specs(tmp_path)) == {"scorer", "generation", "network"}
+    assert set(specs(tmp_path, swarm__solo=True)) == {"scorer", "generation"}
+
+
+def test_only_the_network_process_gets_the_nodes_key(tmp_path: Path) -> None:
+    holders = {name for name, args in specs(tmp_path, "split").items() if b"s" * 32 in args.values()}
+    assert holders == {"network"}
+
+
+def test_a_start_without_space_for_a_checkpoint_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    require_space(DataDir(tmp_path), TINY)
+    usage = type("Usage", (), {"free": 10 * 2**20})
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    with pytest.raises(DiskFull, match="10 MiB free") as caught:
+        require_space(DataDir(tmp_path), TINY)
+    assert caught.value.exit_code == 17
