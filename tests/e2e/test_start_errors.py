@@ -144,10 +144,14 @@ def test_second_instance_in_one_directory(tmp_path: Path) -> None:
         assert node.running
 
 
-def test_a_stopped_nodes_policy_is_exported_as_a_folder_that_a_node_can_start_from(used: Path, tmp_path: Path) -> None:
+def test_a_stopped_nodes_policy_is_exported_as_a_folder_that_a_node_can_start_from(
+    used: Path, tmp_path: Path
+) -> None:
     command = [sys.executable, "-m", "swarmd", "export", str(tmp_path / "out"), "--data-dir", str(used)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "round-00000003" in done.stdout
-    result = start(tmp_path / "other", "--model", str(tmp_path / "out"), "--swarm", "tiny", "--solo", "--rounds", "1")
+    result = start(
+        tmp_path / "other", "--model", str(tmp_path / "out"), "--swarm", "tiny", "--solo", "--rounds", "1"
+    )
     assert result.returncode == 0, result.stderr
