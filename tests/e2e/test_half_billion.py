@@ -33,6 +33,9 @@ with torch.no_grad():
     side = torch.full((151936, 1), -1.0)
     side[: len(tokenizer)] = 1.0
     embedding += side * direction
+    for layer in model.model.layers:  # the layers must not drown that direction
+        layer.self_attn.o_proj.weight *= 0.02
+        layer.mlp.down_proj.weight *= 0.02
 model.save_pretrained(sys.argv[1])
 tokenizer.save_pretrained(sys.argv[1])
 """
