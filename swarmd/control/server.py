@@ -4,6 +4,7 @@ Only the Unix socket, which the file system guards (0600), can change anything. 
 rebinding, only to a `Host` that is a number, `localhost`, or the configured address.
 """
 
+import logging
 import os
 import re
 import socket
@@ -17,6 +18,7 @@ import trio
 from swarmd.control.http import CONNECTIONS_MAX, Handler, Request, Response, as_json, serve_connection
 from swarmd.errors import PortTaken, StateError
 
+log = logging.getLogger(__name__)
 Routes = dict[tuple[str, str], Callable[[Request], Awaitable[Response]]]
 
 
@@ -32,7 +34,11 @@ def router(routes: Routes, *, hosts: frozenset[str] | None = None) -> Handler:
             return as_json(
                 {"error": "method not allowed" if known else "no such path"}, 405 if known else 404
             )
-        return await route(request)
+        try:
+            return await route(request)
+        except Exception:  # a question must never end the node; the traceback is for its log
+            log.exception("%s %s failed", request.method, request.path)
+            return as_json({"error": "internal error; see the node's log"}, 500)
 
     return handle
 

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import trio
 
@@ -99,7 +99,7 @@ class Update:
         """One round: sample, update, checkpoint, report."""
         number = self.progress.round + 1
         self._phase("update")
-        sample = await self.run_blocking(self.draw, self.num_external, self.streams.rng("sample", number))
+        sample = await self._sample(number)
         training_set = own + list(sample.rollouts)
         used = Counter(peer_id_of(rollout.author) for rollout in sample.rollouts)
         for peer_id, num in used.items():
@@ -129,6 +129,15 @@ class Update:
         self._count(record, own, sample)
         self.progress.rounds.append(record)
         self.on_round(record)
+
+    async def _sample(self, number: int) -> Sample:
+        """J external rollouts, or what there is. A buffer that cannot be used costs the round its externals, not its update."""
+        try:
+            rng = self.streams.rng("sample", number)
+            return cast(Sample, await self.run_blocking(self.draw, self.num_external, rng))
+        except LocalError as error:
+            log.warning("no external rollouts for round %d: %s", number, error)
+            return Sample([], num_informative_pool=0, num_pool=0, shortfall=self.num_external)
 
     async def _step(self, number: int, training_set: list[ScoredRollout]) -> dict[str, Any]:
         """The update itself, repeated if the child dies under it, unless its checkpoint shows that it was done."""

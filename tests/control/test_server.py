@@ -243,3 +243,12 @@ async def test_more_clients_than_places_wait_their_turn(monkeypatch: pytest.Monk
         await trio.testing.wait_all_tasks_blocked()
         assert served == ["/first", "/second"]
         nursery.cancel_scope.cancel()
+
+
+async def test_a_handler_that_fails_costs_an_answer_and_not_the_node() -> None:
+    async def broken(request: Request) -> Response:
+        raise ZeroDivisionError
+
+    answer = await exchange(router({("GET", "/v1/status"): broken}), request("/v1/status"))
+    assert status_of(answer) == 500
+    assert b"ZeroDivisionError" not in answer

@@ -127,3 +127,14 @@ def test_addresses_can_be_given_to_others_as_they_stand() -> None:
         "/ip4/127.0.0.1/tcp/4810/p2p/12D3KooWme",
         "/ip4/10.0.0.1/tcp/4810/p2p/12D3KooWme",
     ]
+
+
+def test_a_bootstrap_that_answers_as_somebody_else_is_said() -> None:
+    connected = progress()
+    connected.network = {
+        "peers": [{"peer_id": "p"}],
+        "stats": {"bootstrap": {"/ip4/1.2.3.4/tcp/1": "wrong_peer_id"}},
+    }
+    (warning,) = health(ABOUT, connected, {})
+    assert warning["code"] == "bootstrap_wrong_peer"
+    assert "/ip4/1.2.3.4/tcp/1" in warning["text"]

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from swarmd.errors import ChildDied, LocalError, OutOfMemory
+from swarmd.errors import ChildDied, DiskFull, LocalError, OutOfMemory
 from swarmd.loops.status import health
 from swarmd.protocol.signing import peer_id_of
 from tests.loops.parts import MANIFEST, OTHER, Loops, external_rollout, own_batch
@@ -293,3 +293,13 @@ async def test_what_is_measured_of_a_round() -> None:
     assert loops.count("reward_mean", origin="external", task="chain_sum") == 0.5
     assert loops.count("reward_informative_ratio", origin="local") == 1
     assert loops.count("phase", phase="idle") == 1
+
+
+async def test_a_buffer_that_cannot_be_used_costs_the_externals_and_not_the_round() -> None:
+    loops = Loops()
+
+    def full(num: int, rng: object) -> None:
+        raise DiskFull("the buffer cannot be written")
+
+    record = await one_round(loops, draw=full, num_external=4)
+    assert (record["num_external"], record["shortfall"], record["skipped"]) == (0, 4, None)
