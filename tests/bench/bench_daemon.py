@@ -1,8 +1,8 @@
 """The daemon's loop while updates keep every core busy: lag (p99 over the run, from its own histogram), CPU share, heartbeats.
 
-Two real nodes that share rollouts, placed `split`, with as many torch threads as there are cores: generation and updates always run.
-`make bench-daemon` prints the figures; absolute times mean little on a shared machine, so the lag of an idle trio loop in the same
-minute stands beside. Exits 1 when a gossip heartbeat was missed.
+Two real nodes that share rollouts, placed `split`, with as many torch threads as there are cores: generation and updates always
+run. `make bench-daemon` prints the figures; absolute times mean little on a shared machine, so the lag of an idle trio loop in the
+same minute stands beside. Exits 1 when a gossip heartbeat was missed.
 """
 
 import argparse

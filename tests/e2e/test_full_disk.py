@@ -48,7 +48,8 @@ def start(root: Path, *arguments: str, filled_bytes: int = 0) -> subprocess.Pope
         "--solo",
         *arguments,
     ]
-    shell = f'mount -t tmpfs -o size={SIZE_MIB}m,mode=0700 tmpfs "$0" && head -c {filled_bytes} /dev/zero > "$0/filler" && exec "$@"'
+    mount = f'mount -t tmpfs -o size={SIZE_MIB}m,mode=0700 tmpfs "$0"'
+    shell = f'{mount} && head -c {filled_bytes} /dev/zero > "$0/filler" && exec "$@"'
     with (root.parent / "output.log").open("wb") as output:
         return subprocess.Popen(
             [*unshare, "sh", "-c", shell, str(root), *node],
