@@ -6,6 +6,7 @@ mend (a `SwarmdError`) ends the node with its message and exit code.
 """
 
 import contextlib
+import logging
 import os
 import random
 import signal
@@ -29,6 +30,11 @@ BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.5, 30.0
 FIRST_STARTS_MAX = 3
 LOG_BYTES_MAX = 10 * 2**20
 _READ_BYTES = 1 << 18
+# A child's socket is read by a thread of its own (or its event loop): 64 MiB, the largest frame, take under a second. A minute is a
+# stopped process; at half, a machine that swaps would lose children, at double it is only noticed later.
+SEND_S_MAX = 60.0
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -82,9 +88,8 @@ class Child:
             SwarmdError: the operation failed for an expected reason.
             LocalError: it failed for an unexpected one; the child's traceback is in `why`.
         """
-        await self._ready.wait()
-        connection = self._connection
-        assert connection is not None
+        while (connection := self._connection) is None:  # a new one may be lost again before we are woken
+            await self._ready.wait()
         with trio.move_on_after(within_s if within_s is not None else float("inf")):
             return await connection.call(op, args)
         connection.fail("hang")
@@ -101,11 +106,21 @@ class Child:
         async with trio.open_nursery() as readers:
             while True:
                 began = trio.current_time()
-                process, connection = await _spawn(self.spec)
+                try:
+                    process, connection = await _spawn(self.spec)
+                except OSError as error:  # no memory, process or descriptor left at this moment
+                    if not announced:
+                        raise LocalError(f"{self.spec.name} cannot be started", str(error)) from error
+                    log.warning("%s cannot be started now: %s", self.spec.name, error)
+                    self._on_restart("start")
+                    await trio.sleep(BACKOFF_MAX_S)
+                    continue
                 connection.on_event, connection.on_closed = self._event, self._lost
                 readers.start_soon(connection.read)
                 try:
                     self.info = await connection.start(self.spec)
+                    if connection.closed.is_set():
+                        raise ChildDied(f"the {self.spec.name} process ended as soon as it had started")
                     self._connection, self.pid = connection, process.pid
                     self._ready.set()
                     if not announced:
@@ -167,8 +182,12 @@ class _Connection:
         done, box = self._waiting[number] = (trio.Event(), [])
         try:
             async with self._lock:
-                with trio.CancelScope(shield=True):  # half a frame would corrupt the stream for everyone
-                    await self._stream.send_all(encode_frame({"id": number, "op": op, "args": args}))
+                frame = encode_frame({"id": number, "op": op, "args": args})
+                # half a frame would corrupt the stream for everyone: whoever does not take a whole one is given up
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_S_MAX) as sending:
+                    await self._stream.send_all(frame)
+                if sending.cancelled_caught:
+                    self.fail("hang")
             await done.wait()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self.fail("crash")
@@ -185,7 +204,7 @@ class _Connection:
     async def read(self) -> None:
         """Deliver replies and events until the child closes its end."""
         reader = FrameReader()
-        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        try:
             while data := await self._stream.receive_some(_READ_BYTES):
                 for message in reader.feed(bytes(data)):
                     if "event" in message:
@@ -194,6 +213,13 @@ class _Connection:
                         done, box = self._waiting[message["id"]]
                         box.append(message)
                         done.set()
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        except (
+            LocalError,
+            ValueError,
+        ) as error:  # not our frames: whatever writes there is no child of ours any more
+            log.error("%s wrote what cannot be read and is replaced: %s", self.name, error)
         self.fail("crash")
 
     async def aclose(self) -> None:

@@ -1,6 +1,8 @@
 """Small services that the supervisor's tests run in real child processes."""
 
 import os
+import socket
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +44,16 @@ class Blocking:
     def shout(self, num: int) -> None:
         for i in range(num):
             self.emit("shout", {"i": i})
+
+
+class Babbling(Blocking):
+    """Writes something that is no frame into the socket it was given."""
+
+    OPS = frozenset({"echo", "babble"})
+
+    def babble(self) -> None:
+        socket.socket(fileno=os.dup(int(sys.argv[1]))).sendall(b"\xff" * 64)
+        time.sleep(60)
 
 
 class Asynchronous:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from swarmd.errors import ChildDied, LocalError, ModelUnavailable
+from swarmd.processes import supervise
 from swarmd.processes.supervise import Child, ChildSpec
 
 SERVICES = "tests.processes.services"
@@ -113,6 +115,80 @@ async def test_a_child_that_hangs_is_killed_and_replaced(tmp_path: Path) -> None
         assert not alive(before)
 
 
+async def test_a_stopped_child_that_takes_no_frame_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "SEND_S_MAX", 0.3)
+    async with running(tmp_path) as child:
+        before = child.info["pid"]
+        os.kill(before, signal.SIGSTOP)
+        with pytest.raises(ChildDied):  # more than fits a socket's buffer
+            await child.call("echo", value=b"x" * 2**23)
+        assert await child.call("echo", value=2) == 2
+        assert not alive(before)
+
+
+async def test_a_child_that_writes_no_frames_is_replaced_and_the_daemon_lives(tmp_path: Path) -> None:
+    async with running(tmp_path, "Babbling") as child:
+        with pytest.raises(ChildDied):
+            await child.call("babble")
+        assert await child.call("echo", value=2) == 2
+
+
+async def test_a_child_lost_between_its_return_and_the_wake_of_who_waits_is_waited_for_again(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as child:
+        connection, ready = child._connection, child._ready
+        child._lost()
+        async with trio.open_nursery() as nursery:
+            results: list[int] = []
+
+            async def ask() -> None:
+                results.append(await child.call("echo", value=3))
+
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+            child._ready.set()  # a replacement came, and is gone before anyone has run
+            child._ready = trio.Event()
+            await trio.testing.wait_all_tasks_blocked()
+            assert results == []
+            child._connection, _ = connection, child._ready.set()
+        assert results == [3]
+        assert ready.is_set()
+
+
+async def test_a_replacement_that_cannot_be_spawned_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, failures = supervise._spawn, [BlockingIOError("no more processes")]
+
+    async def spawn(spec: ChildSpec) -> Any:
+        if failures:
+            raise failures.pop()
+        return await real(spec)
+
+    async with running(tmp_path) as child:
+        monkeypatch.setattr(supervise, "_spawn", spawn)
+        monkeypatch.setattr(supervise, "BACKOFF_MAX_S", 0.1)
+        with pytest.raises(ChildDied):
+            await child.call("die")
+        assert await child.call("echo", value=4) == 4
+        assert failures == []
+
+
+async def test_a_first_child_that_cannot_be_spawned_ends_the_node_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def spawn(spec: ChildSpec) -> Any:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr(supervise, "_spawn", spawn)
+    with pytest.RaisesGroup(pytest.RaisesGroup(LocalError)):
+        async with running(tmp_path):
+            pass
+
+
 async def test_events_arrive_in_order(tmp_path: Path) -> None:
     seen: list[int] = []
     async with running(tmp_path, on_event=lambda name, data: seen.append(data["i"])) as child:
@@ -146,6 +222,7 @@ async def test_events_past_the_bound_drop_the_oldest_and_are_counted(tmp_path: P
 PARENT = """
 import sys, trio
 from pathlib import Path
+from swarmd.processes import supervise
 from swarmd.processes.supervise import Child, ChildSpec
 async def main():
     child = Child(ChildSpec("test", "tests.processes.services:Blocking", dict, Path(sys.argv[1])))
