@@ -10,7 +10,7 @@ from typing import Any
 
 from swarmd.errors import LocalError
 from swarmd.loops.generate import choose_dataset
-from swarmd.loops.ports import Caller, NowMs
+from swarmd.loops.ports import MODEL_HANG_S, SCORER_HANG_S, Caller, NowMs
 from swarmd.loops.progress import mean
 from swarmd.loops.streams import Streams
 from swarmd.protocol.manifest import Manifest
@@ -49,12 +49,14 @@ class Evaluate:
             temperature=self.temperature,
             tokens_max=self.tokens_max,
             seed=round,
+            within_s=MODEL_HANG_S,
         )
         texts_RG = [[c["text"] for c in completions] for completions in result["completions_RG"]]
         scores = await self.scorer.call(
             "score",
             items=[[*item, texts] for item, texts in zip(items, texts_RG, strict=True)],
             deadline_s=self.deadline_s,
+            within_s=2 * self.deadline_s + SCORER_HANG_S,
         )
         means = [mean(rewards) for rewards in scores["rewards"]]
         centre = mean(means)
@@ -80,7 +82,9 @@ class Evaluate:
                     dataset = choose_dataset(self.manifest, streams.rng("held-out", number))
                     drawn.append([dataset, self.manifest.question_seed(HELD_OUT_AUTHOR, dataset, number)])
                 counter += _CHUNK
-                answer = await self.scorer.call("questions", items=drawn)
+                answer = await self.scorer.call(
+                    "questions", items=drawn, within_s=self.deadline_s + SCORER_HANG_S
+                )
                 for item, prompt, held_out in zip(drawn, answer["prompts"], answer["held_out"], strict=True):
                     if held_out and prompt not in prompts:
                         items.append(item)

@@ -5,6 +5,7 @@ completions. Rollouts are shared before they are scored: a reward is nobody's bu
 """
 
 import logging
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +15,12 @@ import trio
 
 from swarmd.errors import LocalError
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
-from swarmd.loops.ports import Caller, NowMs, RunBlocking
+from swarmd.loops.ports import MODEL_HANG_S, SCORER_HANG_S, Caller, NowMs, RunBlocking
 from swarmd.loops.progress import Progress
 from swarmd.loops.streams import Streams
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
-from swarmd.protocol.types import Completion, Rollout
+from swarmd.protocol.types import COMPLETION_BYTES_MAX, Completion, Rollout
 
 log = logging.getLogger(__name__)
 # After a lost batch, doubled while nothing but failures follow. A child that died needs a second to be back; at half a minute a
@@ -92,6 +93,7 @@ class Generate:
             temperature=self.temperature,
             tokens_max=self.tokens_max,
             seed=self.streams.seed("generate", questions[0].counter),
+            within_s=MODEL_HANG_S,
         )
         self._count(result)
         created_ms = self.now_ms()
@@ -102,6 +104,7 @@ class Generate:
             "score",
             items=[[q.dataset, q.seed, texts] for q, texts in zip(questions, texts_RG, strict=True)],
             deadline_s=self.deadline_s,
+            within_s=2 * self.deadline_s + SCORER_HANG_S,
         )
         self.progress.put_own(
             [
@@ -126,7 +129,9 @@ class Generate:
                 [dataset, self.manifest.question_seed(self.author, dataset, counter)]
                 for dataset, counter in drawn
             ]
-            answer = await self.scorer.call("questions", items=items)
+            answer = await self.scorer.call(
+                "questions", items=items, within_s=self.deadline_s + SCORER_HANG_S
+            )
             questions += [
                 Question(dataset, counter, item[1], prompt)
                 for (dataset, counter), item, prompt, held_out in zip(
@@ -137,23 +142,19 @@ class Generate:
         return questions
 
     def _to_share(self, questions: list[Question], result: dict[str, Any], created_ms: int) -> OwnBatch:
-        rollouts = tuple(
+        rollouts = [
             Rollout(
                 dataset=question.dataset,
                 counter=question.counter,
-                completions=tuple(
-                    Completion(
-                        text=c["text"],
-                        finished=c["finished"],
-                        logprob_sum=c["logprob_sum"],
-                        num_tokens=c["num_tokens"],
-                    )
-                    for c in completions
-                ),
+                completions=tuple(map(_completion, completions)),
             )
             for question, completions in zip(questions, result["completions_RG"], strict=True)
-        )
-        return OwnBatch(rollouts, created_ms, result["policy_version"])
+            if all(len(c["text"]) <= COMPLETION_BYTES_MAX for c in completions)
+        ]
+        if num_too_large := len(questions) - len(rollouts):
+            self.metrics.buffer_discarded.labels("too_large").inc(num_too_large)
+            log.warning("%d own rollouts are too large to share", num_too_large)
+        return OwnBatch(tuple(rollouts), created_ms, result["policy_version"])
 
     def _scored(
         self,
@@ -194,6 +195,15 @@ class Generate:
             num_stopped = sum(c["finished"] for c in completions)
             metrics.completions.labels("stop").inc(num_stopped)
             metrics.completions.labels("length").inc(len(completions) - num_stopped)
+
+
+def _completion(made: dict[str, Any]) -> Completion:
+    """What is shared of one; a sum that is no number, of a policy that fell apart, is not claimed."""
+    logprob_sum = made["logprob_sum"]
+    claimed = logprob_sum if logprob_sum is not None and math.isfinite(logprob_sum) else None
+    return Completion(
+        text=made["text"], finished=made["finished"], logprob_sum=claimed, num_tokens=made["num_tokens"]
+    )
 
 
 def choose_dataset(manifest: Manifest, rng: random.Random) -> int:

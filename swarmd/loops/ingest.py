@@ -14,7 +14,7 @@ import trio
 
 from swarmd.errors import DiskFull, LocalError
 from swarmd.experience.buffer import AddResult
-from swarmd.loops.ports import Caller, NowMs, RunBlocking
+from swarmd.loops.ports import SCORER_HANG_S, Caller, NowMs, RunBlocking
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
@@ -92,7 +92,9 @@ class Ingest:
             for rollout in verified.batch.rollouts
         ]
         started = time.perf_counter()
-        scores: dict[str, Any] = await self.scorer.call("score", items=items, deadline_s=self.deadline_s)
+        scores: dict[str, Any] = await self.scorer.call(
+            "score", items=items, deadline_s=self.deadline_s, within_s=2 * self.deadline_s + SCORER_HANG_S
+        )
         self.metrics.score_seconds.observe(time.perf_counter() - started)
         for reason, num in scores["reasons"].items():
             self.metrics.score_failures.labels(reason).inc(num)

@@ -3,6 +3,13 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+# A process that is stopped, or whose device hangs, answers never; without a bound its loop would wait as long. Far above what an
+# honest call takes, also one that waits behind another: a bound too low would kill a slow machine's work again and again.
+# Generation, update or evaluation: an hour is a slow round, and six are half a night.
+MODEL_HANG_S = 6 * 3600.0
+# On top of twice the scoring's own deadline (another batch may be before ours): two lost zygotes cost 60 s each to start anew.
+SCORER_HANG_S = 600.0
+
 
 class Caller(Protocol):
     """A child process: `swarmd.processes.supervise.Child`, or a fake in tests."""

@@ -17,7 +17,7 @@ from swarmd.errors import BY_NAME, ChildDied, LocalError, OutOfMemory
 from swarmd.experience.buffer import Sample
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.loops.evaluate import Evaluate
-from swarmd.loops.ports import Caller, NowMs, RunBlocking
+from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs, RunBlocking
 from swarmd.loops.progress import Progress, mean
 from swarmd.loops.streams import Streams
 from swarmd.metrics import Metrics
@@ -88,7 +88,12 @@ class Update:
         number = self.progress.round
         try:
             answer = await self.learner.call(
-                "update", rollouts=[], round=number, state=self._state(number), checkpoint=True
+                "update",
+                rollouts=[],
+                round=number,
+                state=self._state(number),
+                checkpoint=True,
+                within_s=MODEL_HANG_S,
             )
         except LocalError as error:
             self.progress.checkpoint_error = error
@@ -148,7 +153,12 @@ class Update:
             try:
                 return dict(
                     await self.learner.call(
-                        "update", rollouts=wire, round=number, state=state, checkpoint=checkpoint
+                        "update",
+                        rollouts=wire,
+                        round=number,
+                        state=state,
+                        checkpoint=checkpoint,
+                        within_s=MODEL_HANG_S,
                     )
                 )
             except ChildDied as error:

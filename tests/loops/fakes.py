@@ -1,5 +1,6 @@
 """Children that answer like the real services (`test_fakes`), at once or after a virtual time, and fail when told to."""
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,6 +38,12 @@ class FakeChild:
     async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
         self.calls.append((op, args))
         self.call_times_s.append(trio.current_time())
+        with trio.move_on_after(within_s if within_s is not None else math.inf):
+            return await self._answer(op, args)
+        self.restart()
+        raise ChildDied(f"no answer within {within_s} s")
+
+    async def _answer(self, op: str, args: dict[str, Any]) -> Any:
         async with self._busy:
             await trio.sleep(self.delays_s(op))
             if op in self.gates:

@@ -1,6 +1,8 @@
 """Generate: own questions only, counters spent once, sharing that pushes back, failures that are waited out."""
 
+import math
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import trio
@@ -9,6 +11,7 @@ import trio.testing
 from swarmd.errors import ChildDied, DiskFull, LocalError
 from swarmd.loops.generate import OwnBatch
 from swarmd.loops.status import health
+from swarmd.protocol.types import COMPLETION_BYTES_MAX
 from tests.loops.fakes import BAD, GOOD
 from tests.loops.parts import MANIFEST, ME, Loops
 from tests.loops.test_status import ABOUT
@@ -140,3 +143,29 @@ async def test_tokens_and_endings_are_counted() -> None:
     assert loops.count("generate_tokens_total", kind="completion") == 16
     assert loops.count("generate_completions_total", finish="stop") == 8
     assert loops.count("generate_completions_total", finish="length") == 0
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, math.inf, None])
+async def test_a_logprob_that_is_no_number_is_not_claimed(value: float | None) -> None:
+    loops = Loops()
+    honest = loops.generator.generate
+
+    def generate(**args: Any) -> dict[str, Any]:
+        result = honest(**args)
+        result["completions_RG"][0][0]["logprob_sum"] = value
+        return result
+
+    loops.generator.generate = generate  # type: ignore[method-assign]
+    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    await loops.generate(outbox=outbox).once()
+    assert shared.receive_nowait().rollouts[0].completions[0].logprob_sum is None
+
+
+async def test_own_text_longer_than_the_wire_allows_is_learnt_from_and_not_shared() -> None:
+    loops = Loops()
+    loops.generator.texts = [" " * (COMPLETION_BYTES_MAX + 1), GOOD]
+    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    await loops.generate(outbox=outbox).once()
+    assert shared.receive_nowait().rollouts == ()
+    assert loops.count("buffer_discarded_total", reason="too_large") == 4
+    assert len(loops.progress.pool) == 1
