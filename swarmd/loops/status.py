@@ -104,7 +104,9 @@ def health(
     for address, state in progress.network.get("stats", {}).get("bootstrap", {}).items():
         if state == "wrong_peer_id":
             text = f"Another node than named answers at {address}."
-            warnings.append(_warning("bootstrap_wrong_peer", text, "The list is stale, or somebody stands in between."))
+            warnings.append(
+                _warning("bootstrap_wrong_peer", text, "The list is stale, or somebody stands in between.")
+            )
     warnings += [
         _warning(
             "worker_restarting",
