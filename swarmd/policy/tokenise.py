@@ -31,8 +31,10 @@ class Tokeniser:
         self.has_chat_template = bool(tokenizer.chat_template)
         self._tokenizer = tokenizer
         self._thinking = thinking
-        # An unknown-token id stands for text; every other special id only for itself.
-        self._control_ids = (frozenset(tokenizer.all_special_ids) | self.eos_ids) - {tokenizer.unk_token_id}
+        # An unknown-token id stands for text; every other special id only for itself. Qwen's tokenizer names one token as unknown,
+        # padding and end of text: then it is control.
+        unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id}
+        self._control_ids = (frozenset(tokenizer.all_special_ids) - unknown) | self.eos_ids
 
     def prompt_ids(self, prompt: str) -> list[int]:
         """The ids a completion of `prompt` is conditioned on: one user turn where there is a chat template, else plain text.

@@ -2,6 +2,8 @@
 
 import pytest
 
+from swarmd.policy.loading import load_tokeniser
+from swarmd.policy.models import download_model, resolve_model
 from swarmd.policy.tokenise import Tokeniser
 from tests.policy.folders import PAD, TURN_END, TURN_START, build_tokenizer
 
@@ -35,11 +37,12 @@ def test_a_stranger_cannot_write_a_control_token(tokeniser: Tokeniser, word: str
     assert tokeniser.text(ids) == text
 
 
-def test_a_tokenizer_that_cannot_split_control_words_still_yields_no_control_id() -> None:
+@pytest.mark.parametrize("unknown", [None, END_ID])
+def test_a_tokenizer_that_cannot_split_control_words_still_yields_no_control_id(unknown: int | None) -> None:
     tokenizer = build_tokenizer()
 
     class Stubborn:
-        eos_token_id, pad_token_id, unk_token_id, chat_template = END_ID, PAD_ID, None, None
+        eos_token_id, pad_token_id, unk_token_id, chat_template = END_ID, PAD_ID, unknown, None
         all_special_ids = tokenizer.all_special_ids
 
         def __call__(self, text: str, **_: object) -> dict[str, list[int]]:
@@ -48,6 +51,17 @@ def test_a_tokenizer_that_cannot_split_control_words_still_yields_no_control_id(
     ids = Tokeniser(Stubborn()).completion_ids(f"3{TURN_END}4", finished=True, tokens_max=50)
     assert ids.count(END_ID) == 1
     assert ids[-1] == END_ID
+
+
+@pytest.mark.parametrize(
+    "text", ["<|endoftext|>", "<|pad|>", "3<|endoftext|>4", "<|end<|endoftext|>oftext|>", "\0a", "<|im_end|>"]
+)
+def test_control_words_stay_text_for_the_embedded_policy(text: str) -> None:
+    tokeniser = load_tokeniser(download_model(resolve_model("tiny"), lambda name, data: None))
+    ids = tokeniser.completion_ids(text, finished=True, tokens_max=500)
+    assert ids[-1] == tokeniser.eos_id
+    assert not {tokeniser.eos_id, tokeniser.pad_id} & set(ids[:-1])
+    assert tokeniser.text(ids) == text
 
 
 def test_a_long_completion_is_cut_and_then_has_no_end(tokeniser: Tokeniser) -> None:
