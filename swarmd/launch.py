@@ -128,14 +128,21 @@ def require_space(data_dir: DataDir, model: ResolvedModel) -> None:
         )
 
 
-def weights_directory(data_dir: DataDir, model: ResolvedModel) -> Path:
-    """Where a split placement hands weights over: memory, where there is a memory file system with room for two versions."""
+def weights_directory(data_dir: DataDir, model: ResolvedModel, peer_id: str) -> Path:
+    """Where a split placement hands weights over: memory, where there is a memory file system with room for two versions.
+
+    A killed node leaves its folder behind, with weights in memory that nobody else frees: the same node's next start does. It holds
+    the lock of its data directory, and the identity in the name is nobody else's.
+    """
+    prefix = f"swarmd-weights-{peer_id}-"
+    for left in (*Path("/dev/shm").glob(f"{prefix}*"), *data_dir.root.glob(f"{prefix}*")):
+        shutil.rmtree(left, ignore_errors=True)
     shared, parent = Path("/dev/shm"), data_dir.root
     if shared.is_dir() and os.access(shared, os.W_OK):
         size_bytes = 4 * (model.num_parameters or 0)
         if shutil.disk_usage(shared).free > 2 * size_bytes + 2**24:
             parent = shared
-    return Path(tempfile.mkdtemp(prefix="swarmd-weights-", dir=parent))
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
 
 
 def summary(name: str, info: dict[str, Any]) -> str:

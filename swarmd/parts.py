@@ -92,7 +92,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         progress=Progress(
             LocalPool(staleness_max=staleness if staleness >= 0 else int(placement.kind == "split"))
         ),
-        weights_dir=weights_directory(data_dir, model),
+        weights_dir=weights_directory(data_dir, model, identity.peer_id),
         rounds_max=rounds_max,
     )
 

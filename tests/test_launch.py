@@ -18,6 +18,7 @@ from swarmd.launch import (
     place,
     policy_settings,
     require_space,
+    weights_directory,
 )
 from swarmd.policy.model_folder import ResolvedModel
 from swarmd.policy.models import resolve_model
@@ -121,3 +122,15 @@ def test_a_start_without_space_for_a_checkpoint_is_refused(
     with pytest.raises(DiskFull, match="10 MiB free") as caught:
         require_space(DataDir(tmp_path), TINY)
     assert caught.value.exit_code == 17
+
+
+def test_weights_that_a_killed_node_left_are_freed_at_its_next_start(tmp_path: Path) -> None:
+    data_dir = DataDir(tmp_path)
+    left = weights_directory(data_dir, TINY, "peer-of-this-test")
+    (left / "model.safetensors").write_bytes(b"x")
+    other = weights_directory(data_dir, TINY, "another-of-this-test")
+    now = weights_directory(data_dir, TINY, "peer-of-this-test")
+    found = (left.exists(), other.is_dir(), now.is_dir())
+    other.rmdir()
+    now.rmdir()
+    assert found == (False, True, True)
