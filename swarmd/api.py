@@ -82,7 +82,7 @@ class Api:
         if not (last.isascii() and last.isdigit() and len(last) < 9):
             return as_json({"error": "last is a number"}, 400)
         records = list(self.progress.rounds)[-int(last) :] if int(last) else []
-        return as_json({"rounds": records, "evaluations": self.progress.evaluations})
+        return as_json({"rounds": records, "evaluations": list(self.progress.evaluations)})
 
     async def _stop(self, request: Request) -> Response:
         self.progress.request_stop(evaluate=request.query.get("evaluate") == "1")

@@ -87,3 +87,9 @@ async def test_a_stop_is_passed_on(query: dict[str, str], evaluate: bool) -> Non
 def test_everybody_else_can_change_nothing() -> None:
     assert {method for method, _ in api().public_routes()} == {"GET"}
     assert {path for _, path in api().public_routes()} == {"/metrics", "/healthz", "/readyz"}
+
+
+async def test_evaluations_are_told_with_the_rounds() -> None:
+    at = progress()
+    at.evaluations.append({"round": 3, "mean": 0.5})
+    assert decoded(await ask(api(at=at), "/v1/rounds"))["evaluations"] == [{"round": 3, "mean": 0.5}]

@@ -18,6 +18,9 @@ from swarmd.experience.rollouts import ScoredRollout
 
 # Rounds kept in memory for `swarmd status`; the whole history is in rounds.jsonl.
 ROUNDS_KEPT = 1000
+# Authors whose used rollouts are counted; past it the one whose were used longest ago is forgotten. New identities cost a peer
+# nothing, and the counts go into every checkpoint: 4,096 are 250 KB there.
+AUTHORS_KEPT = 4096
 
 
 @dataclass
@@ -30,10 +33,10 @@ class Progress:
     pool: LocalPool
     round: int = 0
     policy_version: int = 0
-    phase: str = "idle"
+    phase: str = "starting"
     generator_version: int = 0
     rounds: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
-    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    evaluations: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
     used_by_author: dict[str, int] = field(default_factory=dict)
     num_shared: int = 0
     num_received: int = 0
@@ -53,6 +56,13 @@ class Progress:
             int(state.get("num_shared", 0)),
             int(state.get("num_received", 0)),
         )
+
+    def count_used(self, used: Mapping[str, int]) -> None:
+        """Add a round's external rollouts by author; the order of `used_by_author` is that of the last use."""
+        for peer_id, num in used.items():
+            self.used_by_author[peer_id] = self.used_by_author.pop(peer_id, 0) + num
+        while len(self.used_by_author) > AUTHORS_KEPT:
+            del self.used_by_author[next(iter(self.used_by_author))]
 
     async def room_to_generate(self) -> None:
         """Wait until a batch begun now would not be too stale at its use."""

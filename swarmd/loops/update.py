@@ -107,8 +107,7 @@ class Update:
         sample = await self._sample(number)
         training_set = own + list(sample.rollouts)
         used = Counter(peer_id_of(rollout.author) for rollout in sample.rollouts)
-        for peer_id, num in used.items():
-            self.progress.used_by_author[peer_id] = self.progress.used_by_author.get(peer_id, 0) + num
+        self.progress.count_used(used)
         staleness = max(self.progress.policy_version - rollout.policy_version for rollout in own)
         stats = await self._step(number, training_set)
         self.progress.round, self.progress.policy_version = number, stats["policy_version"]

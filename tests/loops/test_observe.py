@@ -1,5 +1,6 @@
 """Observe: copies counts, survives whatever does not answer, and counts a restarted child's totals right."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import trio
@@ -7,7 +8,7 @@ import trio.testing
 
 from swarmd.errors import ChildDied, StateError
 from swarmd.experience.buffer import BufferCounts
-from swarmd.loops.observe import Observe, measure_lag
+from swarmd.loops.observe import AUTHORS_SHOWN, Observe, measure_lag
 from swarmd.metrics import Metrics
 from swarmd.protocol.signing import peer_id_of
 from tests.loops.parts import OTHER, Loops, inline, value
@@ -108,3 +109,14 @@ async def test_lag_is_what_a_timer_was_late(autojump_clock: trio.testing.MockClo
         await measure_lag(metrics)
     assert value(metrics, "loop_lag_seconds_count") == 10
     assert value(metrics, "loop_lag_seconds_bucket", le="0.001") == 10
+
+
+async def test_of_a_flood_of_authors_those_who_hold_most_are_named(tmp_path: Path) -> None:
+    loops = Loops()
+    flood = {number.to_bytes(32, "big"): 1 for number in range(2 * AUTHORS_SHOWN)}
+    looking = observe(loops, tmp_path)
+    looking.counts = lambda: replace(COUNTS, by_author={**flood, **COUNTS.by_author})
+    await looking.once()
+    assert len(loops.progress.buffer["by_author"]) == AUTHORS_SHOWN
+    assert loops.progress.buffer["by_author"][peer_id_of(OTHER.public_key)] == 5
+    assert loops.count("buffer_sources") == 2 * AUTHORS_SHOWN + 1
