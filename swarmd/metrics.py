@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.process_collector import ProcessCollector
 
 ORIGINS = ("local", "external")
-PHASES = ("idle", "wait", "update", "evaluate")
+PHASES = ("starting", "idle", "wait", "update", "evaluate")
 WORKERS = ("network", "generation", "update", "scorer")
 RESTART_REASONS = ("crash", "hang", "start")
 SKIP_REASONS = ("no_data", "zero_advantage", "non_finite", "oom", "failed")
@@ -50,7 +50,7 @@ class Metrics:
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic_s = monotonic_s
-        self._phase_now, self._phase_since_s = "idle", monotonic_s()
+        self._phase_now, self._phase_since_s = "starting", monotonic_s()
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
 

@@ -30,7 +30,7 @@ def test_time_belongs_to_the_phase_in_which_it_passed() -> None:
     for phase, lasts_s in (("wait", 3.0), ("update", 5.0), ("wait", 2.0), ("idle", 0.0)):
         metrics.set_phase(phase)
         clock.now_s += lasts_s
-    assert seconds(metrics) == {"idle": 0.0, "wait": 5.0, "update": 5.0, "evaluate": 0.0}
+    assert seconds(metrics) == {"starting": 0.0, "idle": 0.0, "wait": 5.0, "update": 5.0, "evaluate": 0.0}
 
 
 def test_a_phase_that_lasts_is_seen_growing() -> None:

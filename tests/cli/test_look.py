@@ -52,7 +52,7 @@ def test_the_status_fits_on_one_screen(tmp_path: Path) -> None:
     assert said.exit_code == 0
     lines = said.output.splitlines()
     assert len(lines) <= 24
-    assert lines[0].endswith("running 1 h 1 m · pid 1 · round 2 · idle")
+    assert lines[0].endswith("running 1 h 1 m · pid 1 · round 2 · starting")
     for text in (
         "Reward   own 0.375 ▅█   external 0.500",
         "Held-out 0.100 ± 0.010",

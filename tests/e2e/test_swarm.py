@@ -94,7 +94,7 @@ def test_kill_9_of_a_node_leaves_nothing_behind_and_it_resumes_where_it_was(swar
         until(lambda other=other: rounds(other) > marks[other.name] + 3, "more rounds without it", other)
     # and when it is started again, it has its round, weights and buffer, loses at most the round under way, and rejoins
     swarm.start(3)
-    after = until(lambda: status(node), "an answer after the restart", node)
+    after = until(lambda: (s := status(node)) and s["phase"] != "starting" and s, "its start", node)
     assert after["round"] >= before["round"]
     assert after["model"]["policy_version"] >= before["model"]["policy_version"]
     assert f"resumed    after round {after['round']}" in node.output() or after["round"] > before["round"]
