@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-demo: $(VENV)/.run ## four nodes on this machine learn from each other; about 5 minutes
+demo: $(VENV)/.run ## four nodes on this machine learn from each other; about a minute
 	@$(BIN)/python -m swarmd.experiment.demo --seed $(SEED)
 
 test: $(VENV)/.dev ## the tests: everything that needs no GPU and no gigabytes
