@@ -1,0 +1,1 @@
+"""Random kill -9, over and over, on real nodes."""

@@ -1,0 +1,1 @@
+"""What only CUDA shows; each test skips itself, with the reason, where there is none."""
