@@ -1,5 +1,6 @@
 """`swarmd start`: run a node in the foreground."""
 
+import contextlib
 import logging
 import sys
 from pathlib import Path
@@ -59,13 +60,16 @@ def start(**options: Any) -> None:
 
     from swarmd.node import run_node
 
-    def say(line: str) -> None:
-        print(line, flush=True)
-
     async def run() -> None:
         await run_node(config, data_dir, rounds_max=options["rounds"], explicit=set(flags), say=say)
 
     trio.run(run)
+
+
+def say(line: str) -> None:
+    """One line for the person at the terminal; a terminal that is gone, or a full disk behind it, does not end the node."""
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
 
 
 # Which setting each option stands for.

@@ -1,5 +1,6 @@
 """The entry point: every end of a command is a readable one, with its exit code."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 
 from swarmd.cli import main as entry
 from swarmd.cli.main import main, swarmd
-from swarmd.cli.run import _flags, parse_settings
+from swarmd.cli.run import _flags, parse_settings, say
 from swarmd.config import reference
 from swarmd.errors import BY_NAME, ConfigError, NotRunning, StateError
 
@@ -141,3 +142,13 @@ def test_there_is_nothing_to_export_before_the_first_checkpoint(tmp_path: Path) 
     assert isinstance(said.exception, StateError)
     assert not isinstance(said.exception, NotRunning)
     assert not (tmp_path / "out").exists()
+
+
+class Gone(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def test_a_line_that_nobody_can_take_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", Gone())
+    say("a round")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from swarmd.loops import report as loops_report
 from swarmd.loops.report import Report, round_line
 from tests.loops.fakes import MS
 from tests.loops.test_status import with_peers
@@ -78,3 +79,22 @@ def test_a_record_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
     to.round(RECORD)
     to.evaluation(EVALUATION)
     assert len(said) == 2
+
+
+def test_a_record_cut_off_by_a_crash_costs_only_itself(tmp_path: Path) -> None:
+    to, _ = report(tmp_path)
+    (tmp_path / "rounds.jsonl").write_text('{"round": 5}\n{"rou')
+    to.round(RECORD)
+    to.round({**RECORD, "round": 8})
+    lines = (tmp_path / "rounds.jsonl").read_text().splitlines()
+    assert [json.loads(line)["round"] for line in (lines[0], *lines[2:])] == [5, 7, 8]
+
+
+def test_a_history_past_its_bound_is_set_aside_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    to, _ = report(tmp_path)
+    monkeypatch.setattr(loops_report, "HISTORY_BYTES_MAX", 3 * len(json.dumps(RECORD)))
+    for number in range(50):
+        to.round({**RECORD, "round": number})
+    kept = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(kept) == 2
+    assert max(kept) < 6 * len(json.dumps(RECORD))
