@@ -7,8 +7,8 @@ weights: there is one moment at which a round counts, the renaming of that check
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import trio
@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 # One training set that ends the child this often is given up; the node goes on with the next.
 ATTEMPTS_MAX = 3
 RETRY_S = 1.0
+# Other people's text in one training set. Their rollouts may have 256 KB each: 257 of them would not fit the frame to the child
+# (64 MiB), and a peer could have every round of a node with a large J fail. At double, own rollouts find too little room beside it.
+EXTERNAL_BYTES_MAX = 24 * 2**20
 
 
 @dataclass
@@ -138,10 +141,13 @@ class Update:
         """J external rollouts, or what there is. A buffer that cannot be used costs the round its externals, not its update."""
         try:
             rng = self.streams.rng("sample", number)
-            return cast(Sample, await self.run_blocking(self.draw, self.num_external, rng))
+            sample = cast(Sample, await self.run_blocking(self.draw, self.num_external, rng))
         except LocalError as error:
             log.warning("no external rollouts for round %d: %s", number, error)
             return Sample([], num_informative_pool=0, num_pool=0, shortfall=self.num_external)
+        fitting = within_bytes(sample.rollouts, EXTERNAL_BYTES_MAX)
+        num_left_out = len(sample.rollouts) - len(fitting)
+        return replace(sample, rollouts=fitting, shortfall=sample.shortfall + num_left_out)
 
     async def _step(self, number: int, training_set: list[ScoredRollout]) -> dict[str, Any]:
         """The update itself, repeated if the child dies under it, unless its checkpoint shows that it was done."""
@@ -260,6 +266,17 @@ class Update:
             kind = BY_NAME.get(failure["kind"], LocalError)
             self.progress.checkpoint_error = kind(failure["what"], failure["why"], failure["fix"])
             log.warning("round %d has no checkpoint: %s", record["round"], self.progress.checkpoint_error)
+
+
+def within_bytes(rollouts: Sequence[ScoredRollout], size_bytes_max: int) -> list[ScoredRollout]:
+    """Those that fit in their order, by the bytes of their texts; one that does not fit leaves the room to the next."""
+    fitting, left = [], size_bytes_max
+    for rollout in rollouts:
+        size = sum(len(completion.text.encode()) for completion in rollout.completions)
+        if size <= left:
+            fitting.append(rollout)
+            left -= size
+    return fitting
 
 
 def finite_or_none(value: Any) -> Any:

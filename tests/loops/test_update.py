@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import trio
 import trio.testing
 
 from swarmd.errors import ChildDied, DiskFull, LocalError, OutOfMemory
+from swarmd.experience.rollouts import ScoredCompletion
 from swarmd.loops.status import health
+from swarmd.loops.update import EXTERNAL_BYTES_MAX
 from swarmd.protocol.signing import peer_id_of
 from tests.loops.parts import MANIFEST, OTHER, Loops, external_rollout, own_batch
 from tests.loops.test_status import ABOUT
@@ -303,3 +306,17 @@ async def test_a_buffer_that_cannot_be_used_costs_the_externals_and_not_the_roun
 
     record = await one_round(loops, draw=full, num_external=4)
     assert (record["num_external"], record["shortfall"], record["skipped"]) == (0, 4, None)
+
+
+async def test_text_that_would_not_fit_a_message_to_the_child_is_left_out_and_counted_as_short() -> None:
+    loops = Loops()
+    huge = (ScoredCompletion("x" * (EXTERNAL_BYTES_MAX // 2 + 1), True, float(n)) for n in range(2))
+    loops.external = [
+        external_rollout(0),
+        replace(external_rollout(1), completions=tuple(huge)),
+        external_rollout(2),
+    ]
+    await loops.update().once(own_batch())
+    assert (loops.records[0]["num_external"], loops.records[0]["shortfall"]) == (2, 2)
+    counters = [r["counter"] for r in loops.learner.asked("update")[0]["rollouts"] if r["external"]]
+    assert counters == [0, 2]
