@@ -208,6 +208,9 @@ class PolicyService:
         found = (checkpoints.recover if writes else checkpoints.newest_valid)(self._checkpoints)
         for line in found.skipped:
             self._emit("checkpoint_skipped", {"reason": line})
+        if found.path is None and found.skipped and not writes:
+            # Rounds went by while a large one was read, and each was replaced. To go on with the first weights would be silent.
+            raise StateError(f"no checkpoint in {self._checkpoints} could be read", "; ".join(found.skipped))
         if found.path is None:
             return found
         if found.model != self._model_name:

@@ -86,6 +86,23 @@ def test_a_generating_process_resumes_too(model_dir: Path, tmp_path: Path) -> No
     assert not changed(parameters(both), parameters(generator))
 
 
+def test_a_generating_process_that_can_read_no_checkpoint_does_not_begin_anew(
+    model_dir: Path, tmp_path: Path
+) -> None:
+    policy = started(model_dir, checkpoints=tmp_path)
+    policy.update([own_rollout(policy, "1 + 1")], round=1, state={}, checkpoint=True)
+    next(tmp_path.glob("round-*/model.safetensors")).unlink()  # as if newer rounds had replaced it meanwhile
+    with pytest.raises(StateError, match="could be read"):
+        started(model_dir, checkpoints=tmp_path, roles=("generate",))
+
+
+def test_the_rest_of_a_first_checkpoint_that_was_never_finished_stops_no_start(
+    model_dir: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".tmp-round-00000001").mkdir()
+    assert started(model_dir, checkpoints=tmp_path).info()["policy_version"] == 0
+
+
 def test_a_damaged_checkpoint_is_passed_over_and_reported(model_dir: Path, tmp_path: Path) -> None:
     policy = started(model_dir, checkpoints=tmp_path)
     for number in (1, 2):
