@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 # failure that lasts writes two lines a minute into the log.
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 30.0
 
+# How long a full outbox may hold a batch up. A network that is being restarted is back sooner; one that cannot come back (its
+# port was taken meanwhile) must cost the sharing of a batch and not the training on it.
+OUTBOX_PATIENCE_S = 10.0
+
 
 @dataclass(frozen=True)
 class Question:
@@ -98,7 +102,7 @@ class Generate:
         self._count(result)
         created_ms = self.now_ms()
         if self.outbox is not None:
-            await self.outbox.send(self._to_share(questions, result, created_ms))
+            await self._share(self.outbox, self._to_share(questions, result, created_ms))
         texts_RG = [[c["text"] for c in completions] for completions in result["completions_RG"]]
         scores = await self.scorer.call(
             "score",
@@ -140,6 +144,16 @@ class Generate:
                 if not held_out
             ]
         return questions
+
+    async def _share(self, outbox: trio.MemorySendChannel[OwnBatch], batch: OwnBatch) -> None:
+        """Hand a batch to sharing; a full outbox holds generation up for a while, a network that stays away does not end it."""
+        with trio.move_on_after(OUTBOX_PATIENCE_S) as patience:
+            await outbox.send(batch)
+        if patience.cancelled_caught:
+            self.metrics.published.labels("failed").inc()
+            log.warning(
+                "a batch was not shared: the network has been away for %.0f s and more", OUTBOX_PATIENCE_S
+            )
 
     def _to_share(self, questions: list[Question], result: dict[str, Any], created_ms: int) -> OwnBatch:
         rollouts = [

@@ -169,3 +169,18 @@ async def test_own_text_longer_than_the_wire_allows_is_learnt_from_and_not_share
     assert shared.receive_nowait().rollouts == ()
     assert loops.count("buffer_discarded_total", reason="too_large") == 4
     assert len(loops.progress.pool) == 1
+
+
+async def test_a_network_that_stays_away_costs_the_sharing_and_not_the_training(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    # given an outbox that nobody empties
+    loops = Loops(staleness_max=9)
+    outbox, _shared = trio.open_memory_channel[OwnBatch](1)
+    generate = loops.generate(outbox=outbox)
+    # when
+    for _ in range(3):
+        await generate.once()
+    # then the two that did not fit are counted, and all three are there to be trained on
+    assert loops.count("gossip_published_total", result="failed") == 2
+    assert len(loops.progress.pool) == 3
