@@ -86,7 +86,7 @@ class Metrics:
         self.validation = counter("gossip_validation", "Verdicts on others' messages.", "result")
         self.rejects = counter("gossip_rejects", "Messages not accepted, by the rule that said so.", "reason")
         self.heartbeat_lag = gauge(
-            "gossip_heartbeat_lag_seconds", "Worst recent delay of a 1 s timer in the network process."
+            "gossip_heartbeat_lag_seconds", "Worst recent delay of the gossip heartbeat (1 s)."
         )
 
         self.buffer_rollouts = gauge("buffer_rollouts", "External rollouts held.", "signal")

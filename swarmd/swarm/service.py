@@ -158,10 +158,12 @@ class NetworkService:
         return {"peer_id": stack.peer_id, "addresses": own, "topic": self._manifest.topic}
 
     async def _watch_lag(self) -> None:
+        """How late gossip's heartbeat came, and a timer of the same period, which would also show that it did not come at all."""
         while True:
             due = trio.current_time() + LAG_PERIOD_S
             await trio.sleep_until(due)
-            self._lag_s = trio.current_time() - due
+            beat_s = self._stack.gossipsub.heartbeat_lag_s if self._stack else 0.0
+            self._lag_s = max(trio.current_time() - due, beat_s)
             self._lag_s_max = max(self._lag_s, self._lag_s_max * 0.98)  # forgotten by half in about 35 s
 
     # -- operations
