@@ -2,10 +2,12 @@
 
 import os
 import signal
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from swarmd.experiment.local_swarm import LocalNode, LocalSwarm
 from tests.e2e.watch import FAST, alive, descendants, restarts, rounds, status, until
@@ -53,6 +55,15 @@ def test_nobody_rejects_anything(swarm: LocalSwarm) -> None:
             for rule, num in stats["verdicts"].items()
             if num and rule not in ("accepted", "duplicate")
         } == {}
+
+
+def test_nobody_discards_anything_it_accepted(swarm: LocalSwarm) -> None:
+    for node in swarm.nodes:
+        with urllib.request.urlopen(status(node)["metrics"], timeout=10) as answer:
+            families = list(text_string_to_metric_families(answer.read().decode()))
+        samples = {f.name: [s for s in f.samples if s.name.endswith("_total")] for f in families}
+        assert sum(s.value for s in samples["swarmd_buffer_added"]) > 0
+        assert {s.labels["reason"]: s.value for s in samples["swarmd_buffer_discarded"] if s.value} == {}
 
 
 @pytest.mark.parametrize("worker", ["generation", "scorer", "network"])
