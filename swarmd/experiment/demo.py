@@ -37,13 +37,21 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # said outright: a job in the background inherits an ignored SIGINT
+        signal.signal(number, _interrupt)
     root = options.runs / time.strftime("%Y%m%d-%H%M%S")
     try:
         sys.exit(run(root.absolute(), options.nodes, options.seed, options.minutes * 60))
     except KeyboardInterrupt:
         print("\nstopped; no process is left behind", flush=True)
         sys.exit(130)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def run(root: Path, num_nodes: int, seed: int, seconds_max: float) -> int:
