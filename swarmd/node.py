@@ -64,7 +64,8 @@ async def run_node(
             await _live(node, model_dir, explicit)
         finally:
             node.buffer.close()
-            shutil.rmtree(node.weights_dir, ignore_errors=True)
+            if node.weights_dir is not None:
+                shutil.rmtree(node.weights_dir, ignore_errors=True)
     finally:
         lock.release()
     if error := node.progress.checkpoint_error:

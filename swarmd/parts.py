@@ -39,7 +39,7 @@ class Node:
     buffer: SwarmBuffer
     metrics: Metrics
     progress: Progress
-    weights_dir: Path
+    weights_dir: Path | None
     rounds_max: int | None
     children: dict[str, Child] = field(default_factory=dict)
 
@@ -92,7 +92,9 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         progress=Progress(
             LocalPool(staleness_max=staleness if staleness >= 0 else int(placement.kind == "split"))
         ),
-        weights_dir=weights_directory(data_dir, model, identity.peer_id),
+        weights_dir=(
+            weights_directory(data_dir, model, identity.peer_id) if placement.kind == "split" else None
+        ),
         rounds_max=rounds_max,
     )
 
