@@ -205,6 +205,8 @@ class Discovery:
             candidate.due_at = trio.current_time() + back_off_s(candidate.num_failures, self._rng)
             if candidate.failures_max is not None and candidate.num_failures >= candidate.failures_max:
                 self._candidates.pop(candidate.address.text, None)
+                if candidate.failures_max == HINT_FAILURES_MAX:
+                    self._note_failed(candidate.address.text)
                 if (
                     not self._candidates and not self._network.connections
                 ):  # cut off: begin again with the book

@@ -1,12 +1,14 @@
 """Finding each other: through one bootstrap, without it, and in spite of it."""
 
 import random
+import socket
 
 import pytest
 import trio
 
 from swarmd.protocol.signing import Identity
-from swarmd.swarm.bootstrap import BACK_OFF_S_MAX, back_off_s
+from swarmd.swarm.addresses import parse
+from swarmd.swarm.bootstrap import BACK_OFF_S_MAX, HINT_FAILURES_MAX, back_off_s
 from tests.swarm.nodes import Node, batch, seed, swarm, until
 
 STRANGER = Identity.from_seed(seed(99)).peer_id
@@ -88,3 +90,20 @@ def test_back_off_doubles_to_a_minute_with_jitter(num_failures, longest_s):
 
 async def mute(stream: trio.SocketStream) -> None:
     await trio.sleep_forever()
+
+
+async def test_a_hint_that_failed_is_not_taken_up_again(nursery, monkeypatch):
+    # given a hint at which nobody listens
+    monkeypatch.setattr("swarmd.swarm.bootstrap.back_off_s", lambda num_failures, rng: 0.0)
+    node = await Node(1).start(nursery)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = parse(f"/ip4/127.0.0.1/tcp/{closed.getsockname()[1]}/p2p/{STRANGER}")
+        discovery = node.service._discovery
+        # when it was tried as often as hearsay deserves
+        discovery._add(address, HINT_FAILURES_MAX)
+        discovery._changed.set()
+        await until(lambda: address.text not in discovery._candidates)
+    # then it is remembered, so that the next peer who tells it does not bring it back
+    assert discovery._failed_until[address.text] > trio.current_time()
+    assert await node.stat("dial_refused") == HINT_FAILURES_MAX
