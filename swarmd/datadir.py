@@ -1,4 +1,4 @@
-"""The data directory of one node: where everything lies, who may use it, and how a file is replaced safely."""
+"""The data directory of one node: where everything lies, and who may use it."""
 
 import fcntl
 import hashlib
@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from swarmd.errors import DiskFull, Locked, StateError
+from swarmd.atomic import write_atomically
+from swarmd.errors import Locked, StateError
 
 SOCKET_PATH_BYTES_MAX = 107  # sun_path of Linux and, at 103, macOS; longer paths fall back to a short one
 
@@ -121,27 +122,3 @@ def load_identity_seed(data_dir: DataDir) -> tuple[bytes, bool]:
             "restore your copy; or move the file away, and the node gets a new identity",
         )
     return seed, False
-
-
-def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Replace `path` so that after a crash at any moment it holds the old or the new bytes. Raises DiskFull or OSError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        if error.errno == 28:  # ENOSPC
-            raise DiskFull(
-                f"no space to write {path}", str(error), "free some space; nothing was lost"
-            ) from None
-        raise

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from swarmd.datadir import DataDir, Lock, load_identity_seed, locate, write_atomically
+from swarmd.atomic import write_atomically
+from swarmd.datadir import DataDir, Lock, load_identity_seed, locate
 from swarmd.errors import DiskFull, Locked, StateError
 
 

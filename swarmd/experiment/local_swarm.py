@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from swarmd.atomic import write_atomically
 from swarmd.control.client import ask
-from swarmd.datadir import DataDir, write_atomically
+from swarmd.datadir import DataDir
 from swarmd.errors import SwarmdError
 from swarmd.protocol.signing import Identity
 

@@ -201,7 +201,6 @@ class Generate:
 
     def _count(self, result: dict[str, Any]) -> None:
         metrics = self.metrics
-        self.progress.generator_version = result["policy_version"]
         metrics.generate_seconds.observe(result["seconds"])
         metrics.generate_tokens.labels("prompt").inc(result["num_prompt_tokens"])
         metrics.generate_tokens.labels("completion").inc(result["num_completion_tokens"])

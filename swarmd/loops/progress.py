@@ -34,7 +34,6 @@ class Progress:
     round: int = 0
     policy_version: int = 0
     phase: str = "starting"
-    generator_version: int = 0
     rounds: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
     evaluations: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
     used_by_author: dict[str, int] = field(default_factory=dict)

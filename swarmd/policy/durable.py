@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from swarmd.atomic import fsync_directory
 from swarmd.errors import DiskFull, LocalError, StateError
 
 TEMPORARY, REPLACED = ".tmp-", ".old-"
@@ -86,15 +87,6 @@ def fsync_file(path: Path) -> None:
     """Flush a file's content. Raises OSError."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-
-
-def fsync_directory(path: Path) -> None:
-    """Flush a folder's entries, so that a rename inside it survives a power cut. Raises OSError."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _disk_error(error: OSError, what: str, directory: Path, size_bytes: int) -> LocalError:

@@ -26,6 +26,7 @@ from libp2p.tools.anyio_service import background_trio_service
 from swarmd.errors import ConfigError
 from swarmd.swarm import hardening
 from swarmd.swarm.addresses import ListenAddress
+from swarmd.swarm.notifee import Notifee
 from swarmd.swarm.streams import StreamKeeper
 
 # The mesh of one topic: 8 peers, no fewer than 6, no more than 16 (at least twice D, else fresh swarms grow orphans).
@@ -242,7 +243,7 @@ def _connections(limits: NetworkLimits) -> Any:
     )
 
 
-class _OpenConnections:
+class _OpenConnections(Notifee):
     """Connections that have begun and not ended. py-libp2p clears its own list when it dies, without closing what was on it."""
 
     def __init__(self) -> None:
@@ -253,11 +254,6 @@ class _OpenConnections:
 
     async def disconnected(self, network: Any, connection: Any) -> None:
         self._open.discard(connection)
-
-    async def _ignore(self, network: Any, subject: Any) -> None:
-        pass
-
-    opened_stream = closed_stream = listen = listen_close = _ignore
 
     async def close(self) -> None:
         """Close the sockets beneath them, all at once, also under cancellation; at most a second."""

@@ -4,11 +4,11 @@ Never fatal: a missing or damaged file starts an empty book and is counted; a fu
 """
 
 import json
-import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from swarmd.atomic import write_atomically
+from swarmd.errors import DiskFull
 from swarmd.swarm.addresses import PeerAddress, parse
 
 # 200 addresses are 20 KB. Half still reconnects a node; double only makes a longer list of the long dead.
@@ -70,8 +70,9 @@ class PeerBook:
         if self.path is None:
             return
         try:
-            _replace(self.path, content)
-        except OSError:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.path, content)
+        except (OSError, DiskFull):
             self.num_write_errors += 1
             self._dirty = True
 
@@ -91,17 +92,3 @@ class PeerBook:
                 self.num_corrupt += 1
             else:
                 self._last_ok_s[address.peer_id] = (address, at)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise

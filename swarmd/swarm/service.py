@@ -24,6 +24,7 @@ from swarmd.swarm.accounts import Accounts
 from swarmd.swarm.bootstrap import Discovery
 from swarmd.swarm.dial import Dialled
 from swarmd.swarm.host import Stack, build, host_of_connection, limits_from
+from swarmd.swarm.notifee import Notifee
 from swarmd.swarm.pacing import wait_for_room
 from swarmd.swarm.peer_book import PeerBook
 
@@ -81,7 +82,7 @@ class NetworkService:
         self._accounts = Accounts(self._limits.messages_per_s_max, self._limits.messages_burst_max)
         self._rules: Counter[str] = Counter()
         self._counters: Counter[str] = Counter()
-        self._lag_s = self._lag_s_max = 0.0
+        self._lag_s_max = 0.0
         self._connected_at: dict[str, float] = {}
         self._started = False
         self._last_death = ""
@@ -117,7 +118,7 @@ class NetworkService:
         """One life of the libp2p objects; returns when a service stopped without an error."""
         stack = build(self._seed, self._listen, self._announce, self._limits)
         stack.pubsub.set_validator(self._manifest.topic, self._judge)
-        stack.host.get_network().register_notifee(_Notifee(self._connection_changed))
+        stack.host.get_network().register_notifee(_ConnectionChanges(self._connection_changed))
         async with stack.running():
             self._listen = replace(self._listen, port=stack.port)
             subscription = await stack.pubsub.subscribe(self._manifest.topic)
@@ -163,8 +164,8 @@ class NetworkService:
             due = trio.current_time() + LAG_PERIOD_S
             await trio.sleep_until(due)
             beat_s = self._stack.gossipsub.heartbeat_lag_s if self._stack else 0.0
-            self._lag_s = max(trio.current_time() - due, beat_s)
-            self._lag_s_max = max(self._lag_s, self._lag_s_max * 0.98)  # forgotten by half in about 35 s
+            lag_s = max(trio.current_time() - due, beat_s)
+            self._lag_s_max = max(lag_s, self._lag_s_max * 0.98)  # forgotten by half in about 35 s
 
     # -- operations
 
@@ -333,8 +334,8 @@ COUNTERS = (
 )
 
 
-class _Notifee:
-    """Tells of the first connection to a peer and of the end of the last (libp2p's INotifee, by shape)."""
+class _ConnectionChanges(Notifee):
+    """Tells of the first connection to a peer and of the end of the last."""
 
     def __init__(self, changed: Callable[..., None]) -> None:
         self._changed = changed
@@ -346,11 +347,6 @@ class _Notifee:
         peer = connection.muxed_conn.peer_id
         if not network.get_connections(peer):
             self._changed(peer, connected=False)
-
-    async def _ignore(self, network: Any, subject: Any) -> None:
-        await trio.lowlevel.checkpoint()
-
-    opened_stream = closed_stream = listen = listen_close = _ignore
 
 
 async def _drain(subscription: Any) -> None:

@@ -10,13 +10,15 @@ from typing import Any
 import trio
 from libp2p.peer.id import ID
 
+from swarmd.swarm.notifee import Notifee
+
 # Looks at all connected peers; a missing stream costs one look-up each.
 LOOK_S = 1.0
 # A connected peer that refuses pubsub (a tool, another program) is asked again ever more rarely, in looks.
 LOOKS_MAX = 60
 
 
-class StreamKeeper:
+class StreamKeeper(Notifee):
     """libp2p's INotifee by shape, and a loop. Uses private names of pubsub, like the hardening beside it."""
 
     def __init__(self, network: Any, pubsub: Any) -> None:
@@ -59,8 +61,3 @@ class StreamKeeper:
         for topic in topics:
             pubsub.peer_topics.setdefault(topic, set()).add(peer)
         pubsub._peer_subscription_count[peer] = len(topics)
-
-    async def _ignore(self, network: Any, subject: Any) -> None:
-        pass
-
-    connected = opened_stream = closed_stream = listen = listen_close = _ignore

@@ -1,0 +1,36 @@
+"""Files that hold their old or their new content after a crash at any moment, never something between."""
+
+import errno
+import os
+from pathlib import Path
+
+from swarmd.errors import DiskFull
+
+
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Replace `path` so that after a crash at any moment it holds the old or the new bytes. Raises DiskFull or OSError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        fsync_directory(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.errno == errno.ENOSPC:
+            raise DiskFull(
+                f"no space to write {path}", str(error), "free some space; nothing was lost"
+            ) from None
+        raise
+
+
+def fsync_directory(path: Path) -> None:
+    """Flush a folder's entries, so that a rename inside it survives a power cut. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
