@@ -14,7 +14,7 @@ from typing import Any
 from swarmd.config import Config
 from swarmd.datadir import DataDir
 from swarmd.errors import DiskFull
-from swarmd.policy.model_folder import ResolvedModel
+from swarmd.policy.model.folder import ResolvedModel
 from swarmd.processes.supervise import ChildSpec
 from swarmd.protocol.manifest import Manifest
 

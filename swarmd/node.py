@@ -31,7 +31,7 @@ from swarmd.loops.share import OUTBOX_MAX, Share
 from swarmd.loops.streams import Streams
 from swarmd.loops.update import Update
 from swarmd.parts import Node, build
-from swarmd.policy.models import download_model
+from swarmd.policy.model.resolve import download_model
 from swarmd.processes.supervise import Child
 from swarmd.protocol.seen import Seen
 

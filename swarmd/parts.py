@@ -13,8 +13,8 @@ from swarmd.launch import Placement, count_gpus, place, require_space, weights_d
 from swarmd.loops.ports import Say
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
-from swarmd.policy.checkpoints import read_state
-from swarmd.policy.models import ResolvedModel, resolve_device, resolve_model
+from swarmd.policy.model.resolve import ResolvedModel, resolve_device, resolve_model
+from swarmd.policy.state.checkpoints import read_state
 from swarmd.processes.supervise import Child
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.protocol.rules import VERDICT_OF, Verdict

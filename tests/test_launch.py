@@ -20,8 +20,8 @@ from swarmd.launch import (
     require_space,
     weights_directory,
 )
-from swarmd.policy.model_folder import ResolvedModel
-from swarmd.policy.models import resolve_model
+from swarmd.policy.model.folder import ResolvedModel
+from swarmd.policy.model.resolve import resolve_model
 from swarmd.policy.options import PolicyOptions
 from tests.loops.parts import MANIFEST
 

@@ -24,8 +24,8 @@ def export(
 ) -> None:
     """Write the newest checkpoint as a Hugging Face folder."""
     from swarmd.config import load_config
-    from swarmd.policy.export import export_checkpoint
-    from swarmd.policy.models import resolve_model
+    from swarmd.policy.model.resolve import resolve_model
+    from swarmd.policy.state.export import export_checkpoint
 
     place = locate(data_dir)
     flags = parse_settings(settings) | ({"policy.model": model} if model else {})

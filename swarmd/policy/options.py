@@ -7,7 +7,7 @@ from typing import Any, Self
 from swarmd.config import PolicySettings, UpdateSection
 from swarmd.errors import ConfigError
 from swarmd.experience.advantages import EPS, Scale
-from swarmd.policy.update_settings import UpdateSettings
+from swarmd.policy.update.settings import UpdateSettings
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,16 @@ import torch
 
 from swarmd.errors import DiskFull, OutOfMemory, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
-from swarmd.policy import checkpoints, weights
-from swarmd.policy.export import export_live
-from swarmd.policy.generate import Engine, Sampled, Sampling, TransformersEngine
-from swarmd.policy.learner import Learner
-from swarmd.policy.loading import context_tokens_max, load_model, load_tokeniser
+from swarmd.policy.generation.engine import Engine, Sampled, Sampling
+from swarmd.policy.generation.transformers_engine import TransformersEngine
 from swarmd.policy.memory import free_memory, is_out_of_memory
+from swarmd.policy.model.loading import context_tokens_max, load_model, load_tokeniser
+from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.options import PolicyOptions
-from swarmd.policy.tokenise import Tokeniser
+from swarmd.policy.state import checkpoints, weights
+from swarmd.policy.state.export import export_live
 from swarmd.policy.training_set import token_rollouts
+from swarmd.policy.update.learner import Learner
 
 
 class PolicyService:
@@ -163,8 +164,6 @@ class PolicyService:
             ) from error
         if stats.num_steps:
             self._version += 1
-            if self._engine:
-                self._engine.weights_changed()
         saved = self._save(round, state) if checkpoint else {"checkpoint": None}
         return {
             **stats.to_dict(),
@@ -185,8 +184,6 @@ class PolicyService:
         self._version = policy_version
         if self._learner:
             self._learner.weights_changed()
-        if self._engine:
-            self._engine.weights_changed()
         return {"policy_version": policy_version}
 
     def export(self, directory: str) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from swarmd.experience.advantages import advantages
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.options import PolicyOptions
-from swarmd.policy.packing import TokenCompletion, TokenRollout
-from swarmd.policy.tokenise import Tokeniser
+from swarmd.policy.update.packing import TokenCompletion, TokenRollout
 
 
 def token_rollouts(

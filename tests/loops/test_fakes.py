@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
-from swarmd.policy.models import download_model, resolve_model
+from swarmd.policy.model.resolve import download_model, resolve_model
 from swarmd.policy.service import PolicyService
 from swarmd.questions.service import ScorerService
 from swarmd.swarm import service

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from swarmd.errors import DiskFull, OutOfMemory, StateError, SwarmdError
-from swarmd.policy.checkpoints import newest_valid
+from swarmd.policy.state.checkpoints import newest_valid
 from tests.policy.services import own_rollout, parameters, service, started
 
 
@@ -135,7 +135,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_undo_the_update(
     def full(*_: Any, **__: Any) -> None:
         raise DiskFull("no space", "1 MiB is free", "free some")
 
-    monkeypatch.setattr("swarmd.policy.checkpoints.save", full)
+    monkeypatch.setattr("swarmd.policy.state.checkpoints.save", full)
     stats = policy.update([wire], round=1, state={}, checkpoint=True)
     assert (stats["policy_version"], stats["checkpoint"]) == (1, None)
     assert stats["checkpoint_error"]["kind"] == "DiskFull"

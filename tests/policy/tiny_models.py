@@ -5,7 +5,7 @@ import random
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from swarmd.policy.packing import TokenCompletion, TokenRollout
+from swarmd.policy.update.packing import TokenCompletion, TokenRollout
 
 torch.set_num_threads(1)  # tiny products: threads only wait for each other
 VOCAB, EOS = 300, 0

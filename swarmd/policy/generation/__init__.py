@@ -1,0 +1,1 @@
+"""Generation: engines that sample completions from the policy."""

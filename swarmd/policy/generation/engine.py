@@ -1,0 +1,69 @@
+"""What an engine is: prompts' ids in, sampled completions out, new weights when they come. Imports nothing heavy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample: `temperature` 0 takes the likeliest token; `tokens_max` counts the end token."""
+
+    num_completions: int
+    temperature: float
+    tokens_max: int
+    seed: int
+
+
+@dataclass
+class Sampled:
+    """One completion: its ids, with the end token where it `finished`, and the log-prob of each (nats).
+
+    Log-probs are those of the distribution that was sampled from, softmax(logits / temperature) with nothing truncated; at
+    temperature 0 those at temperature 1.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    logps: list[float] = field(default_factory=list)
+    finished: bool = False
+
+    @property
+    def logprob_sum(self) -> float:
+        """Of the whole completion, in nats."""
+        return sum(self.logps)
+
+
+class Engine(Protocol):
+    """What generates. Calls come one at a time, from one thread.
+
+    `keeps_weights`: the engine has its own copy of the weights; then new ones come through `load_weights`. Where it samples from
+    the very module that the learner changes, they are there by themselves.
+    """
+
+    name: str
+    keeps_weights: bool
+
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[list[Sampled]]:
+        """`num_completions` for each prompt's ids, in order. Equal arguments and weights give equal completions.
+
+        Raises:
+            OutOfMemory: not even one completion at a time fits.
+        """
+        ...
+
+    def load_weights(self, folder: Path) -> None:
+        """Take the weights of a folder that `state.weights.save_weights` wrote. A no-op where the module is shared.
+
+        Raises:
+            StateError: names, shapes or types do not fit; nothing has been changed then.
+        """
+        ...
+
+    def sleep(self) -> None:
+        """Give back what memory the engine can while the other role works; `generate` wakes it."""
+        ...
+
+    def close(self) -> None:
+        """Free everything. The engine is not used afterwards."""
+        ...

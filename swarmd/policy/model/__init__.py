@@ -1,0 +1,1 @@
+"""Models: names, folders, downloads, devices, tokenisers."""

@@ -1,0 +1,97 @@
+"""A model's folder to a live model and its tokeniser, importing from transformers only what that takes."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swarmd.errors import ModelUnavailable, NoDevice, OutOfMemory
+from swarmd.policy.memory import is_out_of_memory
+from swarmd.policy.model.tokenise import Tokeniser
+
+if TYPE_CHECKING:
+    import torch
+
+# Without a limit in its config a model is given this much context; only the cache's memory depends on it.
+_CONTEXT_TOKENS_MAX = 32768
+
+
+def load_tokeniser(path: Path) -> Tokeniser:
+    """The tokeniser of a model's folder, with every end token its generation config names.
+
+    Raises:
+        ModelUnavailable: it cannot be read, or names no end token.
+    """
+    from transformers import AutoTokenizer, GenerationConfig
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+        eos: Any = None
+        if (path / "generation_config.json").is_file():
+            eos = GenerationConfig.from_pretrained(path, local_files_only=True).eos_token_id
+        return Tokeniser(tokenizer, [eos] if isinstance(eos, int) else list(eos or ()))
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelUnavailable(f"the tokenizer in {path} cannot be used", str(error)) from error
+
+
+def load_model(path: Path, device: str) -> Any:
+    """The causal language model of a folder on `device`: float32 on a CPU, bfloat16 on an accelerator.
+
+    Where the model is narrower than float32, the learner keeps master weights that are not.
+
+    Raises:
+        ModelUnavailable: transformers does not know its kind, or a file is damaged.
+        NoDevice: the device is not there.
+        OutOfMemory: it does not fit.
+    """
+    # Its threads would outnumber the cores we were given.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()  # stderr is a log file
+    check_device(device)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype_of(device), local_files_only=True)
+        return model.to(device).eval()
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ModelUnavailable(
+            f"the model in {path} cannot be loaded",
+            str(error),
+            "its kind must be known to the installed transformers",
+        ) from error
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise ModelUnavailable(f"the model in {path} cannot be loaded", str(error)) from error
+        raise OutOfMemory(
+            f"the model in {path} does not fit on {device}",
+            str(error).partition("\n")[0],
+            "take a smaller model, or free memory",
+        ) from error
+
+
+def dtype_of(device: str) -> "torch.dtype":
+    """What a model computes in. Without matrix units for it, bfloat16 on a CPU is half as fast as float32."""
+    import torch
+
+    return torch.float32 if device == "cpu" else torch.bfloat16
+
+
+def check_device(device: str) -> None:
+    """Raises NoDevice when torch itself cannot use `device`, whatever it looked like from outside."""
+    import torch
+
+    kind, _, index = device.partition(":")
+    if kind == "cuda" and not (torch.cuda.is_available() and int(index or 0) < torch.cuda.device_count()):
+        raise NoDevice(
+            f"torch cannot use {device}",
+            f"it sees {torch.cuda.device_count()} CUDA devices (torch {torch.__version__})",
+            "nvidia-smi shows whether the driver works",
+        )
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise NoDevice("torch cannot use mps", f"torch {torch.__version__}")
+
+
+def context_tokens_max(config: Any) -> int:
+    """What prompt and completion together may not exceed."""
+    return int(getattr(config.get_text_config(), "max_position_embeddings", None) or _CONTEXT_TOKENS_MAX)

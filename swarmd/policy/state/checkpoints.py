@@ -1,0 +1,200 @@
+"""Checkpoints: complete or absent, checked before use, the last few kept; importing this loads no torch.
+
+    checkpoints/round-00000012/   model.safetensors  optimizer.safetensors  state.json  manifest.json
+
+The number is the round. `manifest.json` holds each file's size and SHA-256. `state.json` holds what the daemon wants
+back after a restart (its round, its counters), as it gave it.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from swarmd.errors import StateError
+from swarmd.policy.state.durable import RESERVE_BYTES, clean, fresh_directory, write_file
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT = 1
+MODEL_FILE, OPTIMIZER_FILE, STATE_FILE = "model.safetensors", "optimizer.safetensors", "state.json"
+MANIFEST_FILE = "manifest.json"
+DAMAGED = "damaged-"
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Found:
+    """A checkpoint fit for use, or none (`path` is None); `skipped` says which newer ones were not, and why."""
+
+    path: Path | None = None
+    policy_version: int = 0
+    model: str = ""
+    state: dict[str, Any] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
+
+
+def save(
+    directory: Path,
+    *,
+    round: int,
+    policy_version: int,
+    model: str,
+    weights: "Mapping[str, Tensor]",
+    optimizer: "Mapping[str, Tensor]",
+    state: Mapping[str, Any],
+    keep: int = 2,
+) -> str:
+    """Write a checkpoint and return its name; then drop all but the newest `keep`. A full disk costs no older checkpoint.
+
+    Raises:
+        DiskFull: no space; nothing is left behind.
+        StateError: the folder cannot be written.
+        TypeError: `state` holds something JSON cannot say.
+    """
+    from swarmd.policy.state.weights import size_bytes, write_tensors
+
+    content = {"format": FORMAT, "policy_version": policy_version, "model": model, "state": dict(state)}
+    text = json.dumps(content, indent=1).encode()
+    target = directory / f"round-{round:08d}"
+    need = size_bytes(weights) + size_bytes(optimizer) + len(text)
+    with fresh_directory(
+        target, f"checkpoint {target.name}", size_bytes=need, reserve_bytes=RESERVE_BYTES
+    ) as folder:
+        write_file(folder / STATE_FILE, text)
+        digests = {
+            STATE_FILE: hashlib.sha256(text).hexdigest(),
+            MODEL_FILE: write_tensors(folder / MODEL_FILE, weights),
+            OPTIMIZER_FILE: write_tensors(folder / OPTIMIZER_FILE, optimizer),
+        }
+        files = {n: {"size_bytes": (folder / n).stat().st_size, "sha256": d} for n, d in digests.items()}
+        write_file(folder / MANIFEST_FILE, json.dumps({"format": FORMAT, "files": files}, indent=1).encode())
+    for old in [*_rounds(directory)[keep:], *directory.glob(f"{DAMAGED}*")]:
+        shutil.rmtree(old, ignore_errors=True)
+    return target.name
+
+
+def newest_valid(directory: Path) -> Found:
+    """The newest checkpoint whose every file has its digest.
+
+    Raises:
+        StateError: the newest one was written by a later version of this program; falling back would lose its work.
+    """
+    skipped = []
+    for path in _rounds(directory):
+        if reason := damage(path):
+            skipped.append(f"{path.name}: {reason}")
+            continue
+        content = _state(path)
+        return Found(path, content["policy_version"], content["model"], content["state"], tuple(skipped))
+    return Found(skipped=tuple(skipped))
+
+
+def damage(path: Path, *, contents: bool = True) -> str:
+    """Why a checkpoint cannot be used; empty when it can.
+
+    Args:
+        path: the checkpoint's folder.
+        contents: hash every file (seconds per gigabyte); otherwise only the small ones, and the sizes of the others.
+
+    Raises:
+        StateError: it was written by a later version of this program.
+    """
+    try:
+        manifest = json.loads((path / MANIFEST_FILE).read_bytes())
+        _refuse_newer(manifest["format"], path)
+        for name in (MODEL_FILE, OPTIMIZER_FILE, STATE_FILE):
+            entry, file = manifest["files"][name], path / name
+            size = file.stat().st_size
+            if size != entry["size_bytes"]:
+                return f"{name} has {size} bytes, not {entry['size_bytes']}"
+            if (contents or name == STATE_FILE) and _sha256(file) != entry["sha256"]:
+                return f"{name} is not what was written (SHA-256 differs)"
+        _refuse_newer(_state(path)["format"], path)
+    except OSError as error:
+        return f"{Path(error.filename or path).name}: {error.strerror}"
+    except (ValueError, KeyError, TypeError) as error:
+        return f"{MANIFEST_FILE} or {STATE_FILE} cannot be read ({type(error).__name__})"
+    return ""
+
+
+def recover(directory: Path) -> Found:
+    """At start, before anything else: undo what a crash left, set damaged checkpoints aside, and return the newest good one.
+
+    A damaged one is renamed, not deleted, so that its number is free and someone can look; the next good save removes it.
+
+    Raises:
+        StateError: the newest one was written by a later version of this program; or there are some and none is good, which must
+            not end in a silent start from nothing.
+    """
+    done = clean(directory)
+    found = newest_valid(directory)
+    if found.path is None and found.skipped:
+        raise StateError(
+            f"no checkpoint in {directory} can be used",
+            "; ".join(found.skipped),
+            "restore one from a copy, or move the folder away to train from the start",
+        )
+    for line in found.skipped:
+        path = directory / line.partition(":")[0]
+        aside = path.with_name(DAMAGED + path.name)
+        shutil.rmtree(aside, ignore_errors=True)
+        path.rename(aside)
+    return replace(found, skipped=(*found.skipped, *done))
+
+
+def read_state(directory: Path) -> dict[str, Any] | None:
+    """The daemon's state of the newest checkpoint that looks whole, without hashing the large files; None when there is none.
+
+    For looking. A restart takes the state that the policy process returns, which has checked everything.
+
+    Raises:
+        StateError: it was written by a later version of this program.
+    """
+    for path in _rounds(directory):
+        if not damage(path, contents=False):
+            state: dict[str, Any] = _state(path)["state"]
+            return state
+    return None
+
+
+def read_optimizer(path: Path) -> "dict[str, Tensor]":
+    """A checkpoint's optimizer tensors, on the CPU. Raises StateError when the file cannot be read."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(path / OPTIMIZER_FILE))
+    except (OSError, SafetensorError) as error:
+        raise StateError(f"cannot read {path / OPTIMIZER_FILE}", str(error)) from error
+
+
+def _rounds(directory: Path) -> list[Path]:
+    """All checkpoints, newest first."""
+    return sorted((p for p in directory.glob("round-*") if p.is_dir()), key=lambda p: p.name, reverse=True)
+
+
+def _state(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((path / STATE_FILE).read_bytes())
+    return content
+
+
+def _refuse_newer(found: int, path: Path) -> None:
+    if found > FORMAT:
+        raise StateError(
+            f"checkpoint {path} has format {found}, this program reads up to {FORMAT}",
+            "a later version of swarmd wrote it",
+            "upgrade swarmd, or move the checkpoints away",
+        )
+
+
+def _sha256(file: Path) -> str:
+    digest = hashlib.sha256()
+    with open(file, "rb") as source:
+        while data := source.read(_READ_BYTES):
+            digest.update(data)
+    return digest.hexdigest()

@@ -1,0 +1,121 @@
+"""A trained policy as a Hugging Face folder that any tool can load, with a card that says where it came from; imports no torch."""
+
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from swarmd import __version__
+from swarmd.errors import ModelUnavailable, StateError
+from swarmd.policy.model.folder import ResolvedModel, read_folder
+from swarmd.policy.state.checkpoints import MODEL_FILE, newest_valid
+from swarmd.policy.state.durable import fresh_directory, fsync_file, write_file
+
+if TYPE_CHECKING:
+    from torch import nn
+
+# What a model's folder holds besides weights: config, generation config, tokenizer, chat template, and the licence, which
+# travels with the weights derived under it.
+_COPIED = ("*.json", "*.jinja", "tokenizer.model", "spiece.model", "merges.txt", "LICENSE*")
+
+
+def export_checkpoint(checkpoints_dir: Path, model: ResolvedModel, directory: Path) -> str:
+    """Write the newest good checkpoint as a Hugging Face folder, without loading it; returns its name.
+
+    Args:
+        checkpoints_dir: where checkpoints lie.
+        model: the model they were trained from; its folder gives config and tokenizer.
+        directory: must not exist yet, or be empty.
+
+    Raises:
+        ModelUnavailable: the model is not in the local cache.
+        StateError: no good checkpoint, another model's, or the folder holds something.
+        DiskFull: no space; nothing is left behind.
+    """
+    if model.path is None:
+        raise ModelUnavailable(
+            f"model {model.name} is not in the local cache", "its tokenizer and config are needed"
+        )
+    found = newest_valid(checkpoints_dir)
+    if found.path is None:
+        raise StateError(
+            f"there is no checkpoint to export in {checkpoints_dir}",
+            "; ".join(found.skipped) or "none has been written yet",
+            "run the node for a round, or name its --data-dir",
+        )
+    if found.model != model.name:
+        raise StateError(
+            f"checkpoint {found.path.name} is of model {found.model}, not {model.name}",
+            fix=f"swarmd export --model {found.model}",
+        )
+    source = found.path / MODEL_FILE
+
+    def copy_weights(target: Path) -> None:
+        shutil.copyfile(source, target)
+        fsync_file(target)
+
+    _write(directory, model.path, copy_weights, source.stat().st_size, model.name, found.policy_version)
+    return found.path.name
+
+
+def export_live(
+    model: "nn.Module", directory: Path, *, model_dir: Path, name: str, policy_version: int
+) -> None:
+    """Write a live model as a Hugging Face folder; `model_dir` is the folder it was loaded from. Raises as above."""
+    from swarmd.policy.state.weights import named_tensors, size_bytes, write_tensors
+
+    tensors = named_tensors(model)
+    _write(
+        directory,
+        model_dir,
+        lambda target: write_tensors(target, tensors),
+        size_bytes(tensors),
+        name,
+        policy_version,
+    )
+
+
+def _write(
+    directory: Path,
+    model_dir: Path,
+    write_weights: Callable[[Path], object],
+    size_bytes: int,
+    name: str,
+    policy_version: int,
+) -> None:
+    directory = Path(os.path.abspath(directory))
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise StateError(f"{directory} exists and is not empty", fix="name a new folder")
+    with fresh_directory(directory, "the export", size_bytes=size_bytes) as folder:
+        for pattern in _COPIED:
+            for file in sorted(model_dir.glob(pattern)):
+                if not file.name.endswith(".index.json"):
+                    shutil.copyfile(file, folder / file.name)
+        write_weights(folder / MODEL_FILE)
+        num_parameters = read_folder(name, folder).num_parameters or 0
+        write_file(folder / "README.md", _card(name, num_parameters, policy_version).encode())
+
+
+def _card(name: str, num_parameters: int, policy_version: int) -> str:
+    base = f"base_model: {name}\n" if name.count("/") == 1 and not name.startswith((".", "/", "~")) else ""
+    return f"""---
+library_name: transformers
+pipeline_tag: text-generation
+{base}tags: [swarmd, grpo, reinforcement-learning]
+---
+# {Path(name).name}, trained in a swarm
+
+| | |
+|---|---|
+| trained from | {name} |
+| parameters | {num_parameters:,} |
+| policy updates | {policy_version} |
+| trained by | swarmd {__version__} |
+| exported | {datetime.now(UTC):%Y-%m-%d} |
+
+Post-trained by Swarm sAmpling Policy Optimization (arXiv 2509.08721): GRPO on the node's own rollouts and on rollouts that other
+nodes shared as text, all scored by this node. It has seen questions with checkable answers and nothing else; it has not been
+tuned or tested for anything beyond them. The licence of the model it was trained from applies.
+"""

@@ -1,0 +1,1 @@
+"""The update: a round's rollouts to one optimizer step."""

@@ -1,0 +1,252 @@
+"""The learner: a round's token rollouts in, one optimizer step on the model's weights, and what happened out."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from swarmd.errors import StateError
+from swarmd.policy.update.attention import row_length_max
+from swarmd.policy.update.masters import MasterWeights
+from swarmd.policy.update.packing import (
+    Pack,
+    PromptGroup,
+    TokenCompletion,
+    TokenRollout,
+    WeighedCompletion,
+    first_fit,
+)
+from swarmd.policy.update.passes import TokenPass, packed_pass, plain_pass
+from swarmd.policy.update.self_check import SelfCheck, check_packed_pass
+from swarmd.policy.update.settings import UpdateSettings
+from swarmd.policy.update.stats import UpdateStats, count_round, summarise
+from swarmd.policy.update.weighting import weigh
+
+__all__ = ["Learner", "TokenCompletion", "TokenRollout", "UpdateSettings", "UpdateStats"]
+
+ADAM_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One optimizer step's outcome."""
+
+    loss: float
+    grad_norm: float
+    passes: list[TokenPass]
+    taken: bool
+
+
+class Learner:
+    """Owns the optimizer of one causal language model; the model itself stays the caller's.
+
+    Between calls the model is in eval mode, without gradients and with its own attention implementation, so the same
+    object can generate. Dropout is never active.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, settings: UpdateSettings, *, device: str | torch.device = "cpu"
+    ) -> None:
+        self.model: PreTrainedModel = model.to(device)
+        self.settings = settings
+        model.eval()
+        if settings.gradient_checkpointing:
+            model.gradient_checkpointing_enable()
+        self._masters = MasterWeights(model)
+        self._check: SelfCheck | None = None
+        self._optimizer = torch.optim.AdamW(
+            list(self._masters.by_name.values()),
+            lr=settings.learning_rate,
+            betas=settings.betas,
+            eps=settings.eps,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
+
+    def update(self, rollouts: Sequence[TokenRollout]) -> UpdateStats:
+        """Train on a round. A round without signal, or with a non-finite loss or gradient, leaves the weights untouched.
+
+        With more than one step (minibatches x epochs) all of them refer to the log-probs from before the first; the first
+        non-finite one ends the round. `loss` and `grad_norm` (before clipping) are means over the steps taken.
+        """
+        started = time.perf_counter()
+        counts = count_round(rollouts, self.settings)
+        groups = weigh(rollouts, self.settings)
+        if not groups:
+            reason = "zero_advantage" if counts.num_tokens_local + counts.num_tokens_external else "no_data"
+            return replace(counts, skipped=reason, seconds=time.perf_counter() - started)
+        if self.settings.minibatches * self.settings.epochs > 1:
+            rollouts = self._with_old_logps(rollouts)
+        steps: list[_Step] = []
+        for batch in self._batches(rollouts):
+            groups = weigh(batch, self.settings)
+            if not groups:
+                continue
+            steps.append(self._step(groups))
+            if not steps[-1].taken:
+                break
+        taken = [step for step in steps if step.taken]
+        reported = taken or steps
+        return replace(
+            summarise(counts, [found for step in reported for found in step.passes]),
+            loss=sum(step.loss for step in reported) / len(reported),
+            grad_norm=sum(step.grad_norm for step in reported) / len(reported),
+            num_steps=len(taken),
+            skipped=None if len(taken) == len(steps) else "non_finite",
+            fast_path=self._fast(groups),
+            self_check=self._check.detail if self._check else "",
+            seconds=time.perf_counter() - started,
+        )
+
+    def gradients(self, rollouts: Sequence[TokenRollout]) -> tuple[float, dict[str, Tensor]]:
+        """The round's loss and its gradient by parameter name, before norm clipping, without a step."""
+        self._masters.clear_gradients()
+        groups = weigh(rollouts, self.settings)
+        loss = sum(found.loss.item() for found in self._run(groups, with_gradient=True))
+        gradients = self._masters.gradients()
+        self._masters.clear_gradients()
+        return loss, gradients
+
+    def log_probs(self, rollouts: Sequence[TokenRollout]) -> list[list[tuple[float, ...]]]:
+        """Log-probs of every completion's tokens under the weights as they are, by rollout and completion."""
+        groups, index = [], 0
+        for rollout in rollouts:
+            wanted = []
+            for completion in rollout.completions:
+                if completion.ids:
+                    wanted.append(
+                        WeighedCompletion(index, replace(completion, old_logps_T=None), 0.0, rollout.external)
+                    )
+                index += 1
+            if wanted:
+                groups.append(PromptGroup(rollout.prompt_ids, tuple(wanted)))
+        by_index: dict[int, tuple[float, ...]] = {}
+        for pack, found in zip(self._packs(groups), self._run(groups, with_gradient=False), strict=True):
+            logps = iter(found.logps_N.tolist())
+            for weighed in pack.completions():
+                by_index[weighed.index] = tuple(next(logps) for _ in weighed.completion.ids)
+        numbers = iter(range(index))
+        return [[by_index.get(next(numbers), ()) for _ in rollout.completions] for rollout in rollouts]
+
+    def optimizer_tensors(self) -> dict[str, Tensor]:
+        """Optimizer state by `<kind>/<parameter name>`, with the masters of a narrow model.
+
+        The tensors are the live ones: write or clone them before the next update.
+        """
+        tensors = {}
+        for name, master in self._masters.by_name.items():
+            for kind, value in self._optimizer.state.get(master, {}).items():
+                tensors[f"{kind}/{name}"] = value
+            if self._masters.is_copy(name):
+                tensors[f"master/{name}"] = master
+        return tensors
+
+    def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Go on from saved `optimizer_tensors()`; masters, where there are any, also become the model's weights.
+
+        Raises:
+            StateError: names or shapes are not this model's. Nothing has been changed then.
+        """
+        expected = {f"{kind}/{name}" for kind in (*ADAM_MOMENTS, "master") for name in self._masters.by_name}
+        wrong = sorted(set(tensors) - expected) + [
+            key
+            for key, value in tensors.items()
+            if key in expected and key.split("/", 1)[0] != "step" and value.shape != self._shape(key)
+        ]
+        if wrong:
+            raise StateError(
+                f"{len(wrong)} tensors of the optimizer do not fit the model, among them {wrong[0]}",
+                why="the checkpoint is of another model",
+                fix="name the model the checkpoint was made with, or start from another checkpoint",
+            )
+        for name, master in self._masters.by_name.items():
+            saved = {kind: tensors[f"{kind}/{name}"] for kind in ADAM_MOMENTS if f"{kind}/{name}" in tensors}
+            self._optimizer.state[master] = {
+                kind: value.to(master.device, torch.float32 if kind == "step" else master.dtype, copy=True)
+                for kind, value in saved.items()
+            }
+            if f"master/{name}" in tensors:
+                master.copy_(tensors[f"master/{name}"])
+        self._masters.to_model()
+
+    def weights_changed(self) -> None:
+        """The caller wrote new weights into the model; take them as the masters."""
+        self._masters.from_model()
+
+    def _shape(self, key: str) -> torch.Size:
+        return self._masters.by_name[key.split("/", 1)[1]].shape
+
+    def _batches(self, rollouts: Sequence[TokenRollout]) -> list[Sequence[TokenRollout]]:
+        """Rollouts of each step. Striped, so that local and external ones, which come in blocks, share every step."""
+        num = self.settings.minibatches
+        return [rollouts[start::num] for _ in range(self.settings.epochs) for start in range(num)]
+
+    def _with_old_logps(self, rollouts: Sequence[TokenRollout]) -> list[TokenRollout]:
+        known = self.log_probs(rollouts)
+        return [
+            replace(
+                rollout,
+                completions=tuple(
+                    completion
+                    if completion.old_logps_T is not None
+                    else replace(completion, old_logps_T=logps)
+                    for completion, logps in zip(rollout.completions, known_G, strict=True)
+                ),
+            )
+            for rollout, known_G in zip(rollouts, known, strict=True)
+        ]
+
+    def _step(self, groups: list[PromptGroup]) -> _Step:
+        self._masters.clear_gradients()
+        try:
+            passes = self._run(groups, with_gradient=True)
+            loss = torch.stack([found.loss for found in passes]).sum().item()
+            gradients = list(self._masters.gradients().values())
+            norm_T = torch.nn.utils.get_total_norm(gradients)
+            norm = norm_T.item()
+            finite = loss - loss == 0 and norm - norm == 0
+            if finite:
+                torch.nn.utils.clip_grads_with_norm_(
+                    self._masters.by_name.values(), self.settings.grad_norm_max, norm_T
+                )
+                self._optimizer.step()
+                self._masters.to_model()
+        finally:
+            self._masters.clear_gradients()
+        return _Step(loss, norm, passes, finite)
+
+    def _run(self, groups: list[PromptGroup], *, with_gradient: bool) -> list[TokenPass]:
+        if not groups:
+            return []
+        run = packed_pass if self._fast(groups) else plain_pass
+        checkpointing = with_gradient and self.settings.gradient_checkpointing
+        if checkpointing:
+            _train_without_dropout(self.model)
+        try:
+            return [
+                run(self.model, self._masters, pack, self.settings, with_gradient)
+                for pack in self._packs(groups)
+            ]
+        finally:
+            if checkpointing:
+                self.model.eval()
+
+    def _packs(self, groups: list[PromptGroup]) -> list[Pack]:
+        return first_fit(groups, self.settings.micro_batch_tokens)
+
+    def _fast(self, groups: list[PromptGroup]) -> bool:
+        if self._check is None:
+            self._check = check_packed_pass(self.model, self._masters, groups, self.settings)
+        longest = max(len(g.prompt_ids) + len(c.completion.ids) for g in groups for c in g.completions)
+        return self._check.passed and longest <= row_length_max(self.model)
+
+
+def _train_without_dropout(model: torch.nn.Module) -> None:
+    """Train mode, which transformers' checkpointing asks for, without its randomness."""
+    model.train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.eval()

@@ -1,0 +1,128 @@
+"""Two ways through the model for one pack, with one result: `packed_pass`, fast, and `plain_pass`, for any causal model.
+
+Each adds the pack's part of the round's gradient to the masters and returns the log-probs of its trained tokens.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from swarmd.policy.update.attention import plan_attention, prompt_sharing
+from swarmd.policy.update.head import HeadGradients, head_pass
+from swarmd.policy.update.loss import TokenLoss, clipped_loss
+from swarmd.policy.update.masters import MasterWeights
+from swarmd.policy.update.packing import Pack, PackTensors, collate
+from swarmd.policy.update.settings import UpdateSettings
+
+
+@dataclass(frozen=True)
+class TokenPass:
+    """What a pass over one pack found, for its N trained tokens in the order of `Pack.completions`."""
+
+    loss: Tensor  # this pack's part of the round's loss
+    logps_N: Tensor
+    clipped_low_N: Tensor
+    clipped_high_N: Tensor
+    external_N: Tensor
+    entropies_M: Tensor
+    num_forwarded: int
+
+
+Pass = Callable[[PreTrainedModel, MasterWeights, Pack, UpdateSettings, bool], TokenPass]
+
+
+def packed_pass(
+    model: PreTrainedModel, masters: MasterWeights, pack: Pack, settings: UpdateSettings, with_gradient: bool
+) -> TokenPass:
+    """The whole pack as one row with shared prompts; the head on predicting positions, its gradient in the forward.
+
+    Raises:
+        UnsupportedAttention, or whatever the architecture raises at arguments it does not know. The self-check asks first.
+    """
+    head = model.get_output_embeddings()
+    if not isinstance(head, nn.Linear):
+        raise TypeError(f"the head is a {type(head).__name__}, not a linear layer")
+    tensors = collate(pack, model.device, torch.promote_types(model.dtype, torch.float32))
+    layout = plan_attention(tensors.segments, model.device)
+    with prompt_sharing(model), torch.set_grad_enabled(with_gradient):
+        row_1TD = model.base_model(
+            input_ids=tensors.ids_T[None],
+            position_ids=tensors.positions_T[None],
+            use_cache=False,
+            layout=layout,
+        ).last_hidden_state
+        hidden_ND = row_1TD[0].index_select(0, tensors.predictors_N)
+        losses = _Losses(tensors, settings)
+        found = head_pass(
+            hidden_ND.detach(),
+            head,
+            tensors.targets_N,
+            slope_of=losses.slope_of if with_gradient else None,
+            gradients=HeadGradients(masters.gradient_of(head.weight), masters.gradient_of(head.bias)),
+            tile=settings.head_tile,
+            temperature=settings.temperature,
+        )
+        if found.hidden_grad_ND is not None:
+            torch.autograd.backward(hidden_ND, found.hidden_grad_ND)
+    return losses.finish(found.logps_N, found.entropies_M, pack.num_tokens)
+
+
+def plain_pass(
+    model: PreTrainedModel, masters: MasterWeights, pack: Pack, settings: UpdateSettings, with_gradient: bool
+) -> TokenPass:
+    """One completion at a time through the model as it is, everything left to autograd: slow, and right for any model."""
+    tensors = collate(pack, model.device, torch.promote_types(model.dtype, torch.float32))
+    losses = _Losses(tensors, settings)
+    logps, entropies, start, num_forwarded = [], [], 0, 0
+    for group in pack.groups:
+        for weighed in group.completions:
+            ids = torch.tensor([[*group.prompt_ids, *weighed.completion.ids]], device=model.device)
+            num, num_prompt = len(weighed.completion.ids), len(group.prompt_ids)
+            with torch.set_grad_enabled(with_gradient):
+                logits = model(input_ids=ids[:, :-1], use_cache=False).logits[0, num_prompt - 1 :]
+                all_logps = torch.log_softmax(logits.to(losses.dtype) / settings.temperature, -1)
+                own_N = all_logps.gather(-1, ids[0, num_prompt:, None]).squeeze(-1)
+                if with_gradient:
+                    slope = losses.slope_of(own_N.detach(), slice(start, start + num))
+                    torch.autograd.backward(own_N, slope)
+            logps.append(own_N.detach())
+            entropies.append(-(all_logps.detach().exp() * all_logps.detach()).nan_to_num(0.0).sum(-1))
+            start, num_forwarded = start + num, num_forwarded + ids.shape[1] - 1
+    return losses.finish(torch.cat(logps), torch.cat(entropies), num_forwarded)
+
+
+class _Losses:
+    """The loss of a pack's tokens, part by part while their log-probs become known."""
+
+    def __init__(self, tensors: PackTensors, settings: UpdateSettings) -> None:
+        self._tensors, self._settings = tensors, settings
+        self.dtype = tensors.weights_N.dtype
+
+    def slope_of(self, logps: Tensor, part: slice) -> Tensor:
+        return self._token_loss(logps, part).slope_N * self._tensors.weights_N[part]
+
+    def finish(self, logps_N: Tensor, entropies_M: Tensor, num_forwarded: int) -> TokenPass:
+        every = self._token_loss(logps_N, slice(None))
+        return TokenPass(
+            (every.loss_N * self._tensors.weights_N).sum(),
+            logps_N,
+            every.clipped_low_N,
+            every.clipped_high_N,
+            self._tensors.external_N,
+            entropies_M,
+            num_forwarded,
+        )
+
+    def _token_loss(self, logps: Tensor, part: slice) -> TokenLoss:
+        tensors = self._tensors
+        old = None if tensors.old_logps_N is None else tensors.old_logps_N[part]
+        return clipped_loss(
+            logps,
+            old,
+            tensors.advantages_N[part],
+            clip_low=self._settings.clip_low,
+            clip_high=self._settings.clip_high,
+        )
