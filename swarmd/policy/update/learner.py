@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from swarmd.errors import StateError
 from swarmd.policy.update.attention import row_length_max
-from swarmd.policy.update.masters import MasterWeights
+from swarmd.policy.update.optimizers.adamw import AdamW
 from swarmd.policy.update.packing import (
     Pack,
     PromptGroup,
@@ -27,8 +26,6 @@ from swarmd.policy.update.weighting import weigh
 
 __all__ = ["Learner", "TokenCompletion", "TokenRollout", "UpdateSettings", "UpdateStats"]
 
-ADAM_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-
 
 @dataclass(frozen=True)
 class _Step:
@@ -41,7 +38,7 @@ class _Step:
 
 
 class Learner:
-    """Owns the optimizer of one causal language model; the model itself stays the caller's.
+    """Rounds to steps of one causal language model: packs, passes, and an optimizer; the model itself stays the caller's.
 
     Between calls the model is in eval mode, without gradients and with its own attention implementation, so the same
     object can generate. Dropout is never active.
@@ -55,16 +52,9 @@ class Learner:
         model.eval()
         if settings.gradient_checkpointing:
             model.gradient_checkpointing_enable()
-        self._masters = MasterWeights(model)
+        self._optimizer = AdamW(model, settings)
+        self._masters = self._optimizer.masters
         self._check: SelfCheck | None = None
-        self._optimizer = torch.optim.AdamW(
-            list(self._masters.by_name.values()),
-            lr=settings.learning_rate,
-            betas=settings.betas,
-            eps=settings.eps,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
 
     def update(self, rollouts: Sequence[TokenRollout]) -> UpdateStats:
         """Train on a round. A round without signal, or with a non-finite loss or gradient, leaves the weights untouched.
@@ -132,52 +122,16 @@ class Learner:
         return [[by_index.get(next(numbers), ()) for _ in rollout.completions] for rollout in rollouts]
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
-        """Optimizer state by `<kind>/<parameter name>`, with the masters of a narrow model.
-
-        The tensors are the live ones: write or clone them before the next update.
-        """
-        tensors = {}
-        for name, master in self._masters.by_name.items():
-            for kind, value in self._optimizer.state.get(master, {}).items():
-                tensors[f"{kind}/{name}"] = value
-            if self._masters.is_copy(name):
-                tensors[f"master/{name}"] = master
-        return tensors
+        """What the optimizer needs to go on: see its `tensors`. Live ones: write or clone them before the next update."""
+        return self._optimizer.tensors()
 
     def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from saved `optimizer_tensors()`; masters, where there are any, also become the model's weights.
-
-        Raises:
-            StateError: names or shapes are not this model's. Nothing has been changed then.
-        """
-        expected = {f"{kind}/{name}" for kind in (*ADAM_MOMENTS, "master") for name in self._masters.by_name}
-        wrong = sorted(set(tensors) - expected) + [
-            key
-            for key, value in tensors.items()
-            if key in expected and key.split("/", 1)[0] != "step" and value.shape != self._shape(key)
-        ]
-        if wrong:
-            raise StateError(
-                f"{len(wrong)} tensors of the optimizer do not fit the model, among them {wrong[0]}",
-                why="the checkpoint is of another model",
-                fix="name the model the checkpoint was made with, or start from another checkpoint",
-            )
-        for name, master in self._masters.by_name.items():
-            saved = {kind: tensors[f"{kind}/{name}"] for kind in ADAM_MOMENTS if f"{kind}/{name}" in tensors}
-            self._optimizer.state[master] = {
-                kind: value.to(master.device, torch.float32 if kind == "step" else master.dtype, copy=True)
-                for kind, value in saved.items()
-            }
-            if f"master/{name}" in tensors:
-                master.copy_(tensors[f"master/{name}"])
-        self._masters.to_model()
+        """Go on from saved `optimizer_tensors()`. Raises StateError, with nothing changed, when they are another model's."""
+        self._optimizer.load_tensors(tensors)
 
     def weights_changed(self) -> None:
-        """The caller wrote new weights into the model; take them as the masters."""
-        self._masters.from_model()
-
-    def _shape(self, key: str) -> torch.Size:
-        return self._masters.by_name[key.split("/", 1)[1]].shape
+        """The caller wrote new weights into the model; the optimizer goes on from them."""
+        self._optimizer.weights_changed()
 
     def _batches(self, rollouts: Sequence[TokenRollout]) -> list[Sequence[TokenRollout]]:
         """Rollouts of each step. Striped, so that local and external ones, which come in blocks, share every step."""
@@ -204,19 +158,10 @@ class Learner:
         try:
             passes = self._run(groups, with_gradient=True)
             loss = torch.stack([found.loss for found in passes]).sum().item()
-            gradients = list(self._masters.gradients().values())
-            norm_T = torch.nn.utils.get_total_norm(gradients)
-            norm = norm_T.item()
-            finite = loss - loss == 0 and norm - norm == 0
-            if finite:
-                torch.nn.utils.clip_grads_with_norm_(
-                    self._masters.by_name.values(), self.settings.grad_norm_max, norm_T
-                )
-                self._optimizer.step()
-                self._masters.to_model()
+            norm, taken = self._optimizer.step(loss)
         finally:
             self._masters.clear_gradients()
-        return _Step(loss, norm, passes, finite)
+        return _Step(loss, norm, passes, taken)
 
     def _run(self, groups: list[PromptGroup], *, with_gradient: bool) -> list[TokenPass]:
         if not groups:
