@@ -18,10 +18,11 @@ from swarmd.policy.update.packing import (
     WeighedCompletion,
     first_fit,
 )
-from swarmd.policy.update.passes import TokenPass, packed_pass, plain_pass
+from swarmd.policy.update.passes import packed_pass, plain_pass
 from swarmd.policy.update.self_check import SelfCheck, check_packed_pass
 from swarmd.policy.update.settings import UpdateSettings
 from swarmd.policy.update.stats import UpdateStats, count_round, summarise
+from swarmd.policy.update.token_losses import TokenPass
 from swarmd.policy.update.weighting import weigh
 
 __all__ = ["Learner", "TokenCompletion", "TokenRollout", "UpdateSettings", "UpdateStats"]

@@ -4,32 +4,17 @@ Each adds the pack's part of the round's gradient to the masters and returns the
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel
 
 from swarmd.policy.update.attention import plan_attention, prompt_sharing
 from swarmd.policy.update.head import HeadGradients, head_pass
-from swarmd.policy.update.loss import TokenLoss, clipped_loss
 from swarmd.policy.update.masters import MasterWeights
-from swarmd.policy.update.packing import Pack, PackTensors, collate
+from swarmd.policy.update.packing import Pack, collate
 from swarmd.policy.update.settings import UpdateSettings
-
-
-@dataclass(frozen=True)
-class TokenPass:
-    """What a pass over one pack found, for its N trained tokens in the order of `Pack.completions`."""
-
-    loss: Tensor  # this pack's part of the round's loss
-    logps_N: Tensor
-    clipped_low_N: Tensor
-    clipped_high_N: Tensor
-    external_N: Tensor
-    entropies_M: Tensor
-    num_forwarded: int
-
+from swarmd.policy.update.token_losses import TokenLosses, TokenPass
 
 Pass = Callable[[PreTrainedModel, MasterWeights, Pack, UpdateSettings, bool], TokenPass]
 
@@ -55,7 +40,7 @@ def packed_pass(
             layout=layout,
         ).last_hidden_state
         hidden_ND = row_1TD[0].index_select(0, tensors.predictors_N)
-        losses = _Losses(tensors, settings)
+        losses = TokenLosses(tensors, settings)
         found = head_pass(
             hidden_ND.detach(),
             head,
@@ -75,7 +60,7 @@ def plain_pass(
 ) -> TokenPass:
     """One completion at a time through the model as it is, everything left to autograd: slow, and right for any model."""
     tensors = collate(pack, model.device, torch.promote_types(model.dtype, torch.float32))
-    losses = _Losses(tensors, settings)
+    losses = TokenLosses(tensors, settings)
     logps, entropies, start, num_forwarded = [], [], 0, 0
     for group in pack.groups:
         for weighed in group.completions:
@@ -92,37 +77,3 @@ def plain_pass(
             entropies.append(-(all_logps.detach().exp() * all_logps.detach()).nan_to_num(0.0).sum(-1))
             start, num_forwarded = start + num, num_forwarded + ids.shape[1] - 1
     return losses.finish(torch.cat(logps), torch.cat(entropies), num_forwarded)
-
-
-class _Losses:
-    """The loss of a pack's tokens, part by part while their log-probs become known."""
-
-    def __init__(self, tensors: PackTensors, settings: UpdateSettings) -> None:
-        self._tensors, self._settings = tensors, settings
-        self.dtype = tensors.weights_N.dtype
-
-    def slope_of(self, logps: Tensor, part: slice) -> Tensor:
-        return self._token_loss(logps, part).slope_N * self._tensors.weights_N[part]
-
-    def finish(self, logps_N: Tensor, entropies_M: Tensor, num_forwarded: int) -> TokenPass:
-        every = self._token_loss(logps_N, slice(None))
-        return TokenPass(
-            (every.loss_N * self._tensors.weights_N).sum(),
-            logps_N,
-            every.clipped_low_N,
-            every.clipped_high_N,
-            self._tensors.external_N,
-            entropies_M,
-            num_forwarded,
-        )
-
-    def _token_loss(self, logps: Tensor, part: slice) -> TokenLoss:
-        tensors = self._tensors
-        old = None if tensors.old_logps_N is None else tensors.old_logps_N[part]
-        return clipped_loss(
-            logps,
-            old,
-            tensors.advantages_N[part],
-            clip_low=self._settings.clip_low,
-            clip_high=self._settings.clip_high,
-        )

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from swarmd.policy.update.packing import TokenRollout
-from swarmd.policy.update.passes import TokenPass
 from swarmd.policy.update.settings import UpdateSettings
+from swarmd.policy.update.token_losses import TokenPass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from swarmd.policy.update import learner as learner_module
-from swarmd.policy.update import passes, weighting
+from swarmd.policy.update import passes, token_losses, weighting
 from swarmd.policy.update.learner import Learner, TokenRollout, UpdateSettings
 from swarmd.policy.update.self_check import SelfCheck
 from tests.policy import plain_reference
@@ -116,7 +116,7 @@ def _clip_on_the_wrong_side(real: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("mutant", [_swapped_clip, _clip_on_the_wrong_side])
 def test_a_wrong_clip_is_seen(monkeypatch: pytest.MonkeyPatch, mutant: Callable[..., Any]) -> None:
-    monkeypatch.setattr(passes, "clipped_loss", mutant(passes.clipped_loss))
+    monkeypatch.setattr(token_losses, "clipped_loss", mutant(token_losses.clipped_loss))
     assert min(differences(off_policy=True)) > 1e-4
 
 
