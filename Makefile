@@ -21,8 +21,8 @@ test: $(VENV)/.dev ## the tests: everything that needs no GPU and no gigabytes
 test-slow: $(VENV)/.dev ## the tests that take minutes or gigabytes
 	@$(BIN)/python -m pytest -m slow -s
 
-test-gpu: $(VENV)/.dev ## the tests that need CUDA
-	@$(BIN)/python -m pytest -m gpu -s
+test-gpu: ## what only CUDA shows; takes .venv, or this machine's own torch and transformers, and downloads nothing
+	@.ci/gpu-tests $(BIN)/python $(PYTHON)
 
 lint: $(VENV)/.dev ## format, lint and strict types
 	@$(BIN)/ruff format --check swarmd tests

@@ -1,0 +1,71 @@
+"""The whole policy process's service on CUDA: the embedded policy generates, updates, writes a checkpoint and resumes from it."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.gpu.case import DEVICE, GpuCase
+
+PROMPTS = ["Spell this word backward (example: sun -> nus): dup\n"] * 4
+
+
+def started(device: str, checkpoints: Path | None = None) -> Any:
+    from swarmd.policy.service import PolicyService
+    from swarmd.tiny import model_dir
+
+    service = PolicyService(
+        lambda name, data: None,
+        roles=["generate", "update"],
+        model_dir=str(model_dir()),
+        device=device,
+        threads=0,
+        settings={"model": "tiny", "learning_rate": 1e-3, "tokens_max": 16},
+        checkpoints_dir=str(checkpoints) if checkpoints else None,
+    )
+    service.start()
+    return service
+
+
+def rollout(service: Any) -> dict[str, Any]:
+    """A rollout whose first completion alone is rewarded."""
+    (completions,) = service.generate(PROMPTS[:1], 8, 1.0, 16, 0)["completions_RG"]
+    return {
+        "author": bytes(32),
+        "dataset": 5,
+        "counter": 0,
+        "prompt": PROMPTS[0],
+        "completions": [{**c, "reward": float(i == 0)} for i, c in enumerate(completions)],
+        "created_ms": 0,
+        "policy_version": 0,
+        "external": False,
+    }
+
+
+class ServiceOnCuda(GpuCase):
+    needs = ("pydantic",)  # through the configuration's sections, whose keys the service knows
+
+    def test_generation_keeps_its_form_and_repeats_with_its_seed(self) -> None:
+        service = started(DEVICE)
+        first, second = (service.generate(PROMPTS, 8, 1.0, 16, 7)["completions_RG"] for _ in range(2))
+        self.assertEqual(first, second)
+        self.assertTrue(all(c["num_tokens"] <= 16 for completions in first for c in completions))
+
+    def test_an_update_agrees_with_the_cpus(self) -> None:
+        cpu, gpu = started("cpu"), started(DEVICE)
+        trained_on = rollout(cpu)
+        stats = [service.update([trained_on], round=1, state={}, checkpoint=False) for service in (cpu, gpu)]
+        self.assertIsNone(stats[1]["skipped"])
+        self.report(f"gradient norm {stats[0]['grad_norm']:.4f} on the CPU, {stats[1]['grad_norm']:.4f} here")
+        self.assertAlmostEqual(stats[0]["loss"], stats[1]["loss"], delta=2e-2 * abs(stats[0]["loss"]) + 1e-4)
+        self.assertAlmostEqual(
+            stats[0]["grad_norm"], stats[1]["grad_norm"], delta=2e-2 * stats[0]["grad_norm"]
+        )
+
+    def test_a_checkpoint_of_the_gpu_resumes_there(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            service = started(DEVICE, Path(folder))
+            service.update([rollout(service)], round=1, state={"round": 1}, checkpoint=True)
+            again = started(DEVICE, Path(folder))
+            self.assertEqual(again.info()["policy_version"], 1)
+            sampled = [one.generate(PROMPTS, 2, 1.0, 16, 3)["completions_RG"] for one in (service, again)]
+            self.assertEqual(sampled[0], sampled[1])
