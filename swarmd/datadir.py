@@ -46,6 +46,11 @@ class DataDir:
         return self.root / "evaluations.jsonl"
 
     @property
+    def cache(self) -> Path:
+        """What libraries keep to be faster next time; may be deleted at any moment."""
+        return self.root / "cache"
+
+    @property
     def socket(self) -> Path:
         """The control socket; a short path in the temporary directory where this one would be too long for a socket."""
         path = self.root / "control.sock"

@@ -79,7 +79,9 @@ def child_specs(
     placement: Placement,
 ) -> dict[str, ChildSpec]:
     """The children by name: `scorer`, `generation`, with a split placement `update`, and unless solo `network`."""
-    threads = {"OMP_NUM_THREADS": str(config.policy.threads)} if config.policy.threads else {}
+    env = {"VLLM_CACHE_ROOT": str(data_dir.cache), "VLLM_CONFIG_ROOT": str(data_dir.cache)}
+    if config.policy.threads:
+        env["OMP_NUM_THREADS"] = str(config.policy.threads)
 
     def spec(name: str, service: str, args: dict[str, Any], env: dict[str, str] | None = None) -> ChildSpec:
         return ChildSpec(name, service, lambda: args, data_dir.log(name), env=env or {})
@@ -93,7 +95,7 @@ def child_specs(
             "settings": policy_settings(config, model),
             "checkpoints_dir": str(data_dir.checkpoints),
         }
-        return spec(name, "swarmd.policy.service:PolicyService", args, threads)
+        return spec(name, "swarmd.policy.service:PolicyService", args, env)
 
     scorer = {"manifest": manifest.to_bytes(), "sandbox": config.questions.sandbox}
     specs = {"scorer": spec("scorer", "swarmd.questions.service:ScorerService", scorer)}
@@ -151,4 +153,5 @@ def summary(name: str, info: dict[str, Any]) -> str:
         return ", ".join(info["addresses"])
     if name == "scorer":
         return f"sandbox: {info['sandbox']}"
-    return f"{info['engine']} · {info['num_parameters'] / 1e6:.2f} M parameters · policy version {info['policy_version']}"
+    engine = f"{info['engine']} {info['engine_version']}".strip()
+    return f"{engine} · {info['num_parameters'] / 1e6:.2f} M parameters · policy version {info['policy_version']}"

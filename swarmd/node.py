@@ -169,6 +169,8 @@ async def _start_children(node: Node, nursery: trio.Nursery) -> None:
             node.say(f"✓ {name:<10} {summary(name, info)}")
             for line in info.get("skipped", ()):
                 node.say(f"! checkpoint {line}")
+            if note := info.get("engine_note"):
+                node.say(f"! {name} without vLLM: {note}")
 
         for name in node.children:
             starting.start_soon(start, name)

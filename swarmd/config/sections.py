@@ -33,6 +33,10 @@ class PolicySettings(Section):
     placement: Literal["auto", "shared", "split"] = Field(
         "auto", description="Generation and update in one child process (`shared`) or two (`split`)."
     )
+    engine: Literal["auto", "vllm", "transformers"] = Field(
+        "auto",
+        description="What generates. `auto`: vLLM on CUDA where it is installed and takes the model, else transformers.",
+    )
     threads: int = Field(0, ge=0, le=512, description="CPU threads of each child; 0 lets torch choose.")
     temperature: float = Field(1.0, gt=0, le=4, description="Sampling temperature of rollouts.")
     tokens_max: int = Field(

@@ -9,6 +9,9 @@ from swarmd.errors import ConfigError
 from swarmd.experience.advantages import EPS, Scale
 from swarmd.policy.update.settings import UpdateSettings
 
+# What no section of the configuration has: the daemon sets it.
+_OTHER_KEYS = ("checkpoints_keep", "engine_eager", "engine_sleeps")
+
 
 @dataclass(frozen=True)
 class PolicyOptions:
@@ -17,7 +20,9 @@ class PolicyOptions:
     Attributes:
         model: the model's name as configured; checkpoints carry it. Empty: the folder's name.
         tokens_max: longest completion; other people's text is cut there.
-        batch_tokens_max: see `TransformersEngine`.
+        engine: `auto`, `vllm` or `transformers`; see `generation.choose`.
+        engine_eager, engine_sleeps: what the memory plan says: vLLM without CUDA graphs; vLLM asleep during updates.
+        batch_tokens_max: most prompt and completion tokens that an engine holds at once.
         advantage_scale, advantage_eps: see `experience.advantages`.
         checkpoints_keep: how many are kept.
         update: the learner's settings.
@@ -25,6 +30,9 @@ class PolicyOptions:
 
     model: str
     tokens_max: int
+    engine: str
+    engine_eager: bool
+    engine_sleeps: bool
     batch_tokens_max: int
     advantage_scale: Scale
     advantage_eps: float
@@ -33,7 +41,7 @@ class PolicyOptions:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Read one dict with the keys of the configuration's sections `policy` and `update`, and `checkpoints_keep`.
+        """Read one dict with the keys of the configuration's sections `policy` and `update`, and those of `_OTHER_KEYS`.
 
         A missing key has its default, and the sections' keys that others read are passed over. "The model's own default",
         which the configuration writes as 0, must have been filled in.
@@ -41,7 +49,7 @@ class PolicyOptions:
         Raises:
             ConfigError: a key that no section has, or a number of the update out of its range.
         """
-        sections = {*PolicySettings.model_fields, *UpdateSection.model_fields, "checkpoints_keep"}
+        sections = {*PolicySettings.model_fields, *UpdateSection.model_fields, *_OTHER_KEYS}
         own = {field.name for field in fields(UpdateSettings)}
         if unknown := sorted(set(settings) - sections - own):
             raise ConfigError(
@@ -53,6 +61,9 @@ class PolicyOptions:
         return cls(
             model=settings.get("model", ""),
             tokens_max=tokens_max,
+            engine=settings.get("engine", "auto"),
+            engine_eager=settings.get("engine_eager", False),
+            engine_sleeps=settings.get("engine_sleeps", False),
             batch_tokens_max=settings.get("generate_batch_tokens", 16384),
             advantage_scale=settings.get("advantage_scale", "std"),
             advantage_eps=settings.get("advantage_eps", EPS),

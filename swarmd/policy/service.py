@@ -1,7 +1,7 @@
 """The policy process: generation, the update, or both on one model; plain blocking code, served by `processes.child`.
 
-With both roles the engine samples from the very module that the learner changes, so new weights cost nothing. Nothing that came
-from a peer is decoded here but text, and no failure of a checkpoint undoes an update.
+With both roles the engine samples from the very module that the learner changes, or gets the new tensors straight from memory
+before it next generates. Nothing that came from a peer is decoded here but text, and no failure of a checkpoint undoes an update.
 """
 
 import time
@@ -13,14 +13,15 @@ import torch
 
 from swarmd.errors import DiskFull, OutOfMemory, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
+from swarmd.policy.generation.choose import open_engine
 from swarmd.policy.generation.engine import Engine, Sampled, Sampling
-from swarmd.policy.generation.transformers_engine import TransformersEngine
 from swarmd.policy.memory import free_memory, is_out_of_memory
 from swarmd.policy.model.loading import context_tokens_max, load_model, load_tokeniser
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.options import PolicyOptions
 from swarmd.policy.state import checkpoints, weights
 from swarmd.policy.state.export import export_live
+from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.training_set import token_rollouts
 from swarmd.policy.update.learner import Learner
 
@@ -63,12 +64,17 @@ class PolicyService:
         self._model: Any = None
         self._tokeniser: Tokeniser
         self._engine: Engine | None = None
+        self._engine_note = ""
+        self._engine_version: int | None = (
+            0  # of the weights that an engine keeps; None: not the present ones
+        )
         self._learner: Learner | None = None
 
     def start(self) -> dict[str, Any]:
         """Load the model, then the newest good checkpoint over it; what `info` says, plus `state`, `resumed_from`, `skipped`.
 
         Raises:
+            ConfigError: the engine asked for cannot be used.
             ModelUnavailable, NoDevice, OutOfMemory: see `loading`.
             StateError: the checkpoints are another model's, or a later program's.
         """
@@ -76,16 +82,15 @@ class PolicyService:
         if self._threads:
             torch.set_num_threads(self._threads)
         self._tokeniser = load_tokeniser(self._model_dir)
-        self._model = load_model(self._model_dir, self._device)
         if "update" in self._roles:
-            self._learner = Learner(self._model, self._options.update, device=self._device)
+            self._learner = Learner(self._load_model(), self._options.update, device=self._device)
         if "generate" in self._roles:
-            self._engine = TransformersEngine(
-                self._model,
-                eos_ids=self._tokeniser.eos_ids,
-                pad_id=self._tokeniser.pad_id,
-                batch_tokens_max=self._options.batch_tokens_max,
-                context_tokens_max=context_tokens_max(self._model.config),
+            self._engine, self._engine_note = open_engine(
+                self._options,
+                device=self._device,
+                model_dir=self._model_dir,
+                tokeniser=self._tokeniser,
+                model=self._load_model,
             )
         found = self._resume()
         return self.info() | {
@@ -99,10 +104,12 @@ class PolicyService:
         """What runs here, in plain values."""
         return {
             "model": self._model_name,
-            "num_parameters": sum(parameter.numel() for parameter in self._model.parameters()),
+            "num_parameters": self._num_parameters(),
             "policy_version": self._version,
             "device": self._device,
             "engine": self._engine.name if self._engine else "none",
+            "engine_version": self._engine.version if self._engine else "",
+            "engine_note": self._engine_note,
             "roles": sorted(self._roles),
             "has_chat_template": self._tokeniser.has_chat_template,
             "tokens_max": self._options.tokens_max,
@@ -120,6 +127,7 @@ class PolicyService:
         if self._engine is None:
             raise SwarmdError("this policy process does not generate", f"its roles are {sorted(self._roles)}")
         started = time.perf_counter()
+        sync_s = self._sync_engine(self._engine)
         prompt_ids = [self._tokeniser.prompt_ids(prompt) for prompt in prompts]
         sampled_RG = self._engine.generate(
             prompt_ids, Sampling(num_completions, temperature, tokens_max, seed)
@@ -130,6 +138,7 @@ class PolicyService:
             "num_prompt_tokens": sum(map(len, prompt_ids)),
             "num_completion_tokens": sum(len(sampled.ids) for row in sampled_RG for sampled in row),
             "seconds": time.perf_counter() - started,
+            "seconds_weight_sync": sync_s,
         }
 
     def update(
@@ -146,6 +155,8 @@ class PolicyService:
         """
         learner = self._updating()
         started = time.perf_counter()
+        if self._engine and self._options.engine_sleeps and self._engine.sleep():
+            self._engine_version = None
         scored = [ScoredRollout.from_wire(rollout) for rollout in rollouts]
         training_set = token_rollouts(
             scored, self._tokeniser, self._options, context_tokens_max(self._model.config)
@@ -180,14 +191,12 @@ class PolicyService:
 
     def load_weights(self, path: str, policy_version: int) -> dict[str, Any]:
         """Take published weights. Raises StateError when they do not fit; the model is then as it was."""
-        weights.load_weights(self._model, Path(path))
-        self._version = policy_version
-        if self._learner:
-            self._learner.weights_changed()
+        self._take(Path(path), policy_version)
         return {"policy_version": policy_version}
 
     def export(self, directory: str) -> dict[str, Any]:
         """Write a Hugging Face folder with the present weights. Raises DiskFull, StateError (the folder exists)."""
+        self._updating()
         export_live(
             self._model,
             Path(directory),
@@ -196,6 +205,38 @@ class PolicyService:
             policy_version=self._version,
         )
         return {"path": directory, "policy_version": self._version}
+
+    def _load_model(self) -> Any:
+        """The live model, loaded when it is first needed: a process that only generates, with vLLM, never does."""
+        if self._model is None:
+            self._model = load_model(self._model_dir, self._device)
+        return self._model
+
+    def _num_parameters(self) -> int:
+        if self._model is None:
+            return ModelShapes.of_folder(self._model_dir).num_parameters
+        return sum(parameter.numel() for parameter in self._model.parameters())
+
+    def _take(self, path: Path, policy_version: int) -> None:
+        """Weights from a file, into the live model, or where there is none straight into the engine."""
+        if self._model is not None:
+            weights.load_weights(self._model, path)
+            self._engine_version = None
+        elif self._engine is not None:
+            self._engine.load_weights(path, policy_version)
+            self._engine_version = policy_version
+        self._version = policy_version
+        if self._learner:
+            self._learner.weights_changed()
+
+    def _sync_engine(self, engine: Engine) -> float:
+        """Bring the live model's weights to an engine that keeps its own, unless it has them; seconds that took."""
+        if not engine.keeps_weights or self._engine_version == self._version:
+            return 0.0
+        started = time.perf_counter()
+        engine.load_weights(weights.named_tensors(self._model), self._version)
+        self._engine_version = self._version
+        return time.perf_counter() - started
 
     def _resume(self) -> checkpoints.Found:
         if self._checkpoints is None:
@@ -216,10 +257,8 @@ class PolicyService:
                 "a checkpoint holds one model's weights and optimizer",
                 f"go on with --model {found.model}, or move the checkpoints away to start afresh",
             )
-        weights.load_weights(self._model, found.path / checkpoints.MODEL_FILE)
-        self._version = found.policy_version
+        self._take(found.path / checkpoints.MODEL_FILE, found.policy_version)
         if self._learner:
-            self._learner.weights_changed()
             self._learner.load_optimizer_tensors(checkpoints.read_optimizer(found.path))
         return found
 

@@ -1,9 +1,12 @@
 """What an engine is: prompts' ids in, sampled completions out, new weights when they come. Imports nothing heavy."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,12 @@ class Sampled:
 class Engine(Protocol):
     """What generates. Calls come one at a time, from one thread.
 
-    `keeps_weights`: the engine has its own copy of the weights; then new ones come through `load_weights`. Where it samples from
+    `keeps_weights`: the engine has its own copy of the weights, and new ones come through `load_weights`. Where it samples from
     the very module that the learner changes, they are there by themselves.
     """
 
     name: str
+    version: str
     keeps_weights: bool
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[list[Sampled]]:
@@ -52,16 +56,21 @@ class Engine(Protocol):
         """
         ...
 
-    def load_weights(self, folder: Path) -> None:
-        """Take the weights of a folder that `state.weights.save_weights` wrote. A no-op where the module is shared.
+    def load_weights(self, weights: "Path | Mapping[str, Tensor]", policy_version: int) -> None:
+        """Take new weights: a safetensors file, a folder with one, or live tensors by name, which are copied.
+
+        Wakes a sleeping engine. A no-op where the module is shared.
 
         Raises:
-            StateError: names, shapes or types do not fit; nothing has been changed then.
+            StateError: unreadable, or names or shapes do not fit; nothing has been changed then.
         """
         ...
 
-    def sleep(self) -> None:
-        """Give back what memory the engine can while the other role works; `generate` wakes it."""
+    def sleep(self) -> bool:
+        """Give back what memory the engine can while the other role works.
+
+        Returns whether the weights went with it: then `load_weights` must come before `generate`.
+        """
         ...
 
     def close(self) -> None:

@@ -6,11 +6,12 @@ Nothing is truncated (no top-k, no top-p): the log-probs are those of the distri
 """
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor
 from transformers import DynamicCache
 
@@ -36,6 +37,7 @@ class TransformersEngine:
     """
 
     name = "transformers"
+    version = transformers.__version__
     keeps_weights = False
 
     def __init__(
@@ -85,11 +87,12 @@ class TransformersEngine:
                     found[row] = sampled
         return [found[start : start + count] for start in range(0, len(found), count)]
 
-    def load_weights(self, folder: Path) -> None:
+    def load_weights(self, weights: Path | Mapping[str, Tensor], policy_version: int) -> None:
         """Nothing to do: the module is the learner's own, and no cache outlives a batch."""
 
-    def sleep(self) -> None:
+    def sleep(self) -> bool:
         """Nothing to do: no cache outlives a batch."""
+        return False
 
     def close(self) -> None:
         """Nothing to do: the module is the caller's."""

@@ -1,6 +1,7 @@
 """What a model's folder says about itself, read without torch: enough to refuse it before anything is loaded or downloaded."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,8 +137,12 @@ def _has_chat_template(name: str, path: Path) -> bool:
     return file.is_file() and bool(read_json(name, file).get("chat_template"))
 
 
-def _num_parameters(name: str, file: Path) -> int:
-    """From the header alone; a file of 1 GB costs one small read."""
+def tensor_shapes(name: str, file: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of a safetensors file, from its header alone; a file of 1 GB costs one small read.
+
+    Raises:
+        ModelUnavailable: it is not such a file, or not a whole one.
+    """
     try:
         with open(file, "rb") as source:
             size = int.from_bytes(source.read(8), "little")
@@ -150,15 +155,12 @@ def _num_parameters(name: str, file: Path) -> int:
             raise ValueError("there are no tensors in it")
         if file.stat().st_size != 8 + size + num_bytes:
             raise ValueError(f"{file.stat().st_size} bytes where the header says {8 + size + num_bytes}")
+        return {tensor: tuple(map(int, entry["shape"])) for tensor, entry in header.items()}
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ModelUnavailable(
             f"model {name} cannot be read", f"{file}: {error}", "download it again"
         ) from None
-    return sum(_product(entry["shape"]) for entry in header.values())
 
 
-def _product(shape: list[int]) -> int:
-    result = 1
-    for size in shape:
-        result *= size
-    return result
+def _num_parameters(name: str, file: Path) -> int:
+    return sum(map(math.prod, tensor_shapes(name, file).values()))

@@ -1,0 +1,307 @@
+"""Generation with vLLM, inside this very process; promises that no completion comes from weights other than the ones last given.
+
+An engine process of vLLM's own would outlive a killed owner, so there is none: the engine's loop runs here, and the child process
+around it is what may die. After an exception within vLLM nothing of it can be trusted, and the process ends (`give_up`); its
+supervisor starts another. Names below are those of vLLM 0.32 and 0.33.
+"""
+
+import hashlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from swarmd.errors import LocalError, StateError
+from swarmd.policy.generation.engine import Sampled, Sampling
+from swarmd.policy.state.shapes import ModelShapes
+from swarmd.policy.state.weights import FILE_NAME
+
+# Below this vLLM's own greedy sampling is exact, and the transformers engine's as well; between it and 0.01 vLLM takes 0.01.
+_GREEDY_BELOW = 1e-4
+# Completions under way at once. The cache bounds them first unless they are short; at double, the sampler's buffers grow with it.
+_SEQUENCES_MAX = 256
+# Prompt tokens forwarded at once, longer prompts in parts. At double, activations take more memory beside a trainer; at half, long
+# prompts take more passes.
+_FORWARD_TOKENS_MAX = 4096
+# Tokens to a block of the cache. On a CPU vLLM takes multiples of 32, and would by itself take 128, of which a short answer
+# wastes most and shares none of its prompt.
+_BLOCK_TOKENS = {"cpu": 32, "cuda": 16}
+_RUINED_EXIT_CODE = 70
+
+
+class VllmEngine:
+    """Samples through vLLM from a Hugging Face folder's model.
+
+    Args:
+        model_dir: the folder; the engine starts with its weights.
+        device: `cpu` (with vLLM's CPU build) or `cuda`.
+        shapes: what new weights must look like.
+        eos_ids: ids that end a completion.
+        batch_tokens_max: prompt and completion tokens that the cache holds at once; also the longest row.
+        context_tokens_max: what prompt and completion together may not exceed.
+        eager: no CUDA graphs and no compilation: slower, with less memory. A CPU is always eager.
+        can_sleep: `sleep` frees the memory of weights and cache (CUDA only).
+        give_up: ends the process when vLLM failed in the middle of something.
+
+    Raises:
+        LocalError: vLLM does not start with this model on this device.
+    """
+
+    name = "vllm"
+    keeps_weights = True
+
+    def __init__(
+        self,
+        model_dir: Path,
+        *,
+        device: str,
+        shapes: ModelShapes,
+        eos_ids: Iterable[int],
+        batch_tokens_max: int,
+        context_tokens_max: int,
+        eager: bool = False,
+        can_sleep: bool = False,
+        give_up: Callable[[LocalError], NoReturn] | None = None,
+    ) -> None:
+        prepare_environment()
+        import vllm
+
+        self.version = vllm.__version__
+        self._shapes = shapes
+        self._eos_ids = sorted(eos_ids)
+        self._context_tokens_max = min(context_tokens_max, batch_tokens_max)
+        self._can_sleep = can_sleep and device != "cpu"
+        self._asleep = False
+        self._give_up = give_up or end_process
+        set_num_threads = torch.set_num_threads
+        try:
+            self._engine = _open(
+                model_dir,
+                device=device,
+                context_tokens_max=self._context_tokens_max,
+                batch_tokens_max=batch_tokens_max,
+                eager=eager or device == "cpu",
+                can_sleep=self._can_sleep,
+            )
+        except Exception as error:  # any library under vLLM may fail here; the caller falls back or ends
+            raise LocalError(
+                f"vLLM {self.version} cannot run the model in {model_dir} on {device}",
+                str(error) or type(error).__name__,
+                "take policy.engine = transformers",
+            ) from error
+        finally:
+            # vLLM's CPU worker puts a function that does nothing in its place, for the whole process.
+            torch.set_num_threads = set_num_threads
+
+    def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[list[Sampled]]:
+        """`num_completions` for each prompt, in order. A prompt that fills the context gets empty, unfinished completions.
+
+        The seeds of single completions follow from `sampling.seed` and their place, and what the engine has cached of earlier
+        prompts is forgotten, so equal calls take equal paths.
+        """
+        if self._asleep:
+            raise LocalError("the engine sleeps", "its weights were given back", "load weights first")
+        found = [[Sampled() for _ in range(sampling.num_completions)] for _ in prompts]
+        try:
+            self._engine.reset_prefix_cache()
+            for index, prompt in enumerate(prompts):
+                room = min(sampling.tokens_max, self._context_tokens_max - len(prompt))
+                if room > 0:
+                    parameters = self._parameters(sampling, index, room)
+                    tokens = {"type": "token", "prompt_token_ids": list(prompt)}
+                    self._engine.add_request(str(index), tokens, parameters)
+            while self._engine.has_unfinished_requests():
+                for output in self._engine.step():
+                    made = [self._sampled(completion) for completion in output.outputs]
+                    # of equal ones, when nothing is left to chance, vLLM makes only the first
+                    found[int(output.request_id)] = [
+                        made[number % len(made)] for number in range(sampling.num_completions)
+                    ]
+        except Exception as error:  # noqa: BLE001 - whatever it was, requests are left half done in an engine that nobody can mend
+            self._give_up(_ruined("generation", error))
+        return found
+
+    def load_weights(self, weights: Path | Mapping[str, Tensor], policy_version: int) -> None:
+        """Replace the weights in place, and forget everything that was computed with the old ones.
+
+        Live tensors are copied before this returns. Types may differ from the engine's and are converted.
+
+        Raises:
+            StateError: unreadable, or names or shapes do not fit; the engine is as it was.
+        """
+        if isinstance(weights, Path):
+            file = weights / FILE_NAME if weights.is_dir() else weights
+            try:
+                with safe_open(file, framework="pt") as source:
+                    shapes = {name: tuple(source.get_slice(name).get_shape()) for name in source.keys()}  # noqa: SIM118
+                    self._shapes.check(shapes, str(file))
+                    self._replace(((name, source.get_tensor(name)) for name in shapes), policy_version)
+            except (OSError, SafetensorError) as error:
+                raise StateError(f"cannot read weights from {file}", str(error)) from error
+        else:
+            self._shapes.check({name: tuple(tensor.shape) for name, tensor in weights.items()}, "memory")
+            self._replace(iter(weights.items()), policy_version)
+
+    def sleep(self) -> bool:
+        """Give back the memory of weights and cache, where the engine was opened so; True when it did."""
+        if self._can_sleep and not self._asleep:
+            try:
+                self._engine.sleep(level=2)
+            except Exception as error:  # noqa: BLE001 - half asleep is neither
+                self._give_up(_ruined("falling asleep", error))
+            self._asleep = True
+        return self._asleep
+
+    def close(self) -> None:
+        """End the engine and leave the process group that it joined."""
+        from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
+
+        self._engine.engine_core.shutdown()
+        del self._engine
+        cleanup_dist_env_and_memory()
+
+    def _replace(self, tensors: Iterator[tuple[str, Tensor]], policy_version: int) -> None:
+        try:
+            if self._asleep:
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
+                self._engine.wake_up(["weights"])
+            self._engine.collective_rpc("swarmd_take_weights", args=(tensors,))
+            if self._asleep:
+                self._engine.wake_up(["kv_cache"])
+                self._asleep = False
+            if not self._engine.reset_prefix_cache():
+                raise RuntimeError("the prefix cache could not be emptied")
+            self._engine.set_weight_version(str(policy_version))
+        except Exception as error:  # noqa: BLE001 - vLLM is left with a mixture of old, new and empty tensors
+            self._give_up(_ruined("taking new weights", error))
+
+    def _parameters(self, sampling: Sampling, index: int, room: int) -> Any:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        greedy = sampling.temperature < _GREEDY_BELOW
+        return SamplingParams(
+            n=1 if greedy else sampling.num_completions,
+            temperature=0.0 if greedy else sampling.temperature,
+            max_tokens=room,
+            seed=seed_of(sampling.seed, index),  # the completion's number is added to it
+            stop_token_ids=self._eos_ids,
+            logprobs=0,  # only the sampled token's
+            flat_logprobs=True,
+            detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+
+    def _sampled(self, made: Any) -> Sampled:
+        ids = list(made.token_ids)
+        return Sampled(ids, list(made.logprobs.logprobs), bool(ids) and ids[-1] in self._eos_ids)
+
+
+def prepare_environment() -> None:
+    """Set what vLLM reads from the environment when it is first imported; what the operator has set stays.
+
+    One process, no telemetry, no network, nobody's plugins, logs to stderr.
+    """
+    wanted = {
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_PLUGINS": "",
+        "VLLM_HOST_IP": "127.0.0.1",
+        "VLLM_LOGGING_LEVEL": "WARNING",
+        "VLLM_LOGGING_STREAM": "ext://sys.stderr",
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+    }
+    for name, value in wanted.items():
+        os.environ.setdefault(name, value)
+
+
+def seed_of(seed: int, index: int) -> int:
+    """The seed of a prompt's first completion, its neighbours' being the next ones: far from those of every other prompt."""
+    digest = hashlib.sha256(f"swarmd vllm {seed} {index}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 2
+
+
+def end_process(error: LocalError) -> NoReturn:
+    """Write why to the log, whose last lines the supervisor reports, and end at once."""
+    traceback.print_exc()
+    print(error, file=sys.stderr, flush=True)
+    os._exit(_RUINED_EXIT_CODE)
+
+
+def cache_bytes_per_token(config: Any, bytes_per_value: int) -> int:
+    """Keys and values of one token in all layers."""
+    text = config.get_text_config()
+    num_heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    return int(2 * text.num_hidden_layers * num_heads * head_size(text) * bytes_per_value)
+
+
+def head_size(config: Any) -> int:
+    """The size of one attention head."""
+    text = config.get_text_config()
+    return int(getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
+
+
+def _open(
+    model_dir: Path,
+    *,
+    device: str,
+    context_tokens_max: int,
+    batch_tokens_max: int,
+    eager: bool,
+    can_sleep: bool,
+) -> Any:
+    from transformers import AutoConfig
+    from vllm import EngineArgs
+    from vllm.platforms import current_platform
+    from vllm.v1.engine.llm_engine import LLMEngine
+
+    kind = device.partition(":")[0]
+    if kind == "cpu":
+        # Its few compiled helpers would need a C++ compiler, and ten seconds at the first answer.
+        type(current_platform).simple_compile_backend = "eager"
+    config = AutoConfig.from_pretrained(model_dir, local_files_only=True)
+    block = _BLOCK_TOKENS[kind]
+    num_blocks = (
+        -(-batch_tokens_max // block) + 2
+    )  # vLLM keeps one to itself; the other, where a row ends in the middle of one
+    arguments = EngineArgs(
+        model=str(model_dir),
+        skip_tokenizer_init=True,
+        dtype="float32" if kind == "cpu" else "bfloat16",
+        max_model_len=context_tokens_max,
+        block_size=block,
+        # Given in bytes, vLLM measures nothing first, and does not claim a share of the whole device.
+        kv_cache_memory_bytes=num_blocks * block * cache_bytes_per_token(config, 4 if kind == "cpu" else 2),
+        gpu_memory_utilization=0.01,
+        max_num_seqs=_SEQUENCES_MAX,
+        max_num_batched_tokens=max(_FORWARD_TOKENS_MAX, _SEQUENCES_MAX),
+        enforce_eager=eager,
+        enable_sleep_mode=can_sleep,
+        # The log-probs of what was sampled from: after the temperature. The folder's own sampling settings and further end tokens
+        # are not taken over; the end tokens come with each request.
+        logprobs_mode="processed_logprobs",
+        generation_config="vllm",
+        worker_extension_cls="swarmd.policy.generation.vllm_worker.TakesWeights",
+        disable_log_stats=True,
+    )
+    engine = LLMEngine.from_engine_args(arguments)
+    # At every reload it would warn of the layers that have no weights of their own. Starting the engine sets all levels anew.
+    logging.getLogger("vllm.model_executor.model_loader.reload.layerwise").setLevel(logging.ERROR)
+    return engine
+
+
+def _ruined(what: str, error: Exception) -> LocalError:
+    return LocalError(
+        f"vLLM failed in {what}; the process ends, and another takes its place",
+        f"{type(error).__name__}: {error}",
+    )
