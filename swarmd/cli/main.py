@@ -8,6 +8,7 @@ import traceback
 import click
 
 from swarmd import __version__
+from swarmd.cli.doctor import doctor
 from swarmd.cli.look import healthcheck, peers, show_id, status, stop
 from swarmd.cli.maintain import config, export
 from swarmd.cli.run import start
@@ -32,7 +33,7 @@ def swarmd() -> None:
     """
 
 
-for command in (start, status, peers, show_id, stop, healthcheck, export, config):
+for command in (start, status, peers, show_id, stop, healthcheck, doctor, export, config):
     swarmd.add_command(command)
 
 

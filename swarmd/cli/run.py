@@ -36,6 +36,11 @@ from swarmd.errors import ConfigError
 @click.option(
     "--placement", type=click.Choice(["auto", "shared", "split"]), help="One or two processes for the model."
 )
+@click.option(
+    "--plan",
+    metavar="NAME",
+    help="The memory plan; swarmd doctor memory lists them. [default: auto]",
+)
 @click.option("--solo", is_flag=True, help="No network: train on own rollouts only.")
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop after round N.")
 @data_dir_option
@@ -77,6 +82,7 @@ _SETTINGS = {
     "model": "policy.model",
     "device": "policy.device",
     "placement": "policy.placement",
+    "plan": "policy.plan",
     "swarm_name": "swarm.name",
     "mix": "experience.mix",
     "completions": "experience.completions",

@@ -37,6 +37,12 @@ class PolicySettings(Section):
         "auto",
         description="What generates. `auto`: vLLM on CUDA where it is installed and takes the model, else transformers.",
     )
+    plan: Literal[
+        "auto", "resident", "time-share", "checkpointing", "adam-8bit", "host-optimizer", "lora"
+    ] = Field(
+        "auto",
+        description="The memory plan: `auto` takes the first that fits what is free; see docs/memory-plans.md.",
+    )
     threads: int = Field(0, ge=0, le=512, description="CPU threads of each child; 0 lets torch choose.")
     temperature: float = Field(1.0, gt=0, le=4, description="Sampling temperature of rollouts.")
     tokens_max: int = Field(

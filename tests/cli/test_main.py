@@ -16,7 +16,8 @@ from swarmd.config import reference
 from swarmd.errors import BY_NAME, ConfigError, NotRunning, StateError
 
 OPTIONS: dict[str, Any] = {
-    "model": None, "device": None, "placement": None, "swarm_name": None, "mix": None, "completions": None, "listen": None,
+    "model": None, "device": None, "placement": None, "plan": None,
+    "swarm_name": None, "mix": None, "completions": None, "listen": None,
     "metrics_port": None, "port": None, "bootstrap": (), "solo": False, "settings": (),
 }  # fmt: skip
 

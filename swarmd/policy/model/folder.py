@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ class ResolvedModel:
         architecture: the class name in its config.
         has_chat_template: else it is prompted with plain text.
         num_parameters: where it could be read from the headers; a tied head counts once.
+        config: its config.json.
     """
 
     name: str
@@ -37,6 +38,7 @@ class ResolvedModel:
     architecture: str
     has_chat_template: bool
     num_parameters: int | None
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False, compare=False)
 
 
 def read_folder(
@@ -64,6 +66,7 @@ def read_folder(
         architecture=architecture,
         has_chat_template=_has_chat_template(name, path),
         num_parameters=sum(_num_parameters(name, file) for file in weight_files(name, path)),
+        config=config,
     )
 
 

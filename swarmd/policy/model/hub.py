@@ -48,15 +48,17 @@ def resolve_repository(name: str, repo_id: str, *, cache_only: bool) -> Resolved
         "tokenizer_config.json" in paths
         and bool(read_json(name, paths["tokenizer_config.json"]).get("chat_template"))
     )
+    config = read_json(name, paths["config.json"])
     return ResolvedModel(
         name=name,
         kind="hub",
         path=None,
         repo_id=repo_id,
         revision=revision,
-        architecture=check_architecture(name, read_json(name, paths["config.json"])),
+        architecture=check_architecture(name, config),
         has_chat_template=template,
         num_parameters=info.safetensors.total if info.safetensors else None,
+        config=config,
     )
 
 

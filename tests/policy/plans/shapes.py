@@ -1,0 +1,22 @@
+"""The sizes of models that people run, as their config.json has them."""
+
+from typing import Any
+
+from swarmd.policy.plans.shape import ModelShape, shape_of
+
+QWEN_05B: dict[str, Any] = {
+    "model_type": "qwen2",
+    "vocab_size": 151936,
+    "hidden_size": 896,
+    "intermediate_size": 4864,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "tie_word_embeddings": True,
+}
+
+
+def half_billion() -> ModelShape:
+    shape = shape_of(QWEN_05B)
+    assert shape is not None
+    return shape
