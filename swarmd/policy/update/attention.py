@@ -6,6 +6,7 @@ Registered with transformers under `PROMPT_SHARING`; the row's `AttentionLayout`
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
+from swarmd.policy.update.attention_flex import Attend, FlexRow, flex_row
 from swarmd.policy.update.packing import Segment
 
 PROMPT_SHARING = "swarmd_prompt_sharing"
@@ -45,9 +47,10 @@ class Block:
 
 @dataclass(frozen=True)
 class AttentionLayout:
-    """Blocks whose stretches, end to end, are the whole row."""
+    """Blocks whose stretches, end to end, are the whole row; `flex` where one kernel for all of it may be faster."""
 
     blocks: tuple[Block, ...]
+    flex: FlexRow | None = None
 
 
 def plan_attention(
@@ -71,7 +74,7 @@ def plan_attention(
             flush()
             blocks.extend(_by_completion(segment, len(blocks), device))
     flush()
-    return AttentionLayout(tuple(blocks))
+    return AttentionLayout(tuple(blocks), flex_row(segments, len(blocks), device))
 
 
 def _dense(segments: Sequence[Segment], number: int, device: torch.device) -> Block:
@@ -116,6 +119,15 @@ def prompt_sharing_attention(
     for name in FOREIGN_TERMS:
         if foreign.get(name) is not None:
             raise UnsupportedAttention(f"attention uses {name}")
+    attend: Attend = partial(_by_block, layout=layout, scaling=scaling)
+    if layout.flex is not None:
+        attend = layout.flex.chosen(attend, query, key, value, scaling)
+    return attend(query, key, value).transpose(1, 2), None
+
+
+def _by_block(
+    query: Tensor, key: Tensor, value: Tensor, *, layout: AttentionLayout, scaling: float | None
+) -> Tensor:
     repeats = query.shape[1] // key.shape[1]
     if repeats > 1:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
@@ -133,7 +145,7 @@ def prompt_sharing_attention(
         )
         for own_query, block in zip(queries, layout.blocks, strict=True)
     ]
-    return _joined(outputs, range(len(outputs))).transpose(1, 2), None
+    return _joined(outputs, range(len(outputs)))
 
 
 def _joined(states: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
