@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "experience": {"protocol", "errors"},
     "questions": {"protocol", "errors", "reasoning_gym", "numpy"},
     "policy": {"protocol", "experience", "config", "errors", "atomic", "tiny", "torch", "transformers", "safetensors",
-               "huggingface_hub", "tokenizers", "tqdm", "vllm"},
+               "huggingface_hub", "tokenizers", "tqdm", "vllm", "peft", "bitsandbytes"},
     "swarm": {"protocol", "config", "errors", "metrics", "atomic", "trio", "libp2p", "multiaddr", "cryptography", "nacl", "msgpack",
               "google"},
     "processes": {"errors", "trio", "msgpack"},

@@ -21,6 +21,7 @@ from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.options import PolicyOptions
 from swarmd.policy.state import checkpoints, weights
 from swarmd.policy.state.export import export_live
+from swarmd.policy.state.resume import load_checkpoint
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.training_set import token_rollouts
 from swarmd.policy.update.learner import Learner
@@ -215,7 +216,7 @@ class PolicyService:
     def _num_parameters(self) -> int:
         if self._model is None:
             return ModelShapes.of_folder(self._model_dir).num_parameters
-        return sum(parameter.numel() for parameter in self._model.parameters())
+        return weights.num_elements(weights.named_tensors(self._model))
 
     def _take(self, path: Path, policy_version: int) -> None:
         """Weights from a file, into the live model, or where there is none straight into the engine."""
@@ -257,9 +258,12 @@ class PolicyService:
                 "a checkpoint holds one model's weights and optimizer",
                 f"go on with --model {found.model}, or move the checkpoints away to start afresh",
             )
-        self._take(found.path / checkpoints.MODEL_FILE, found.policy_version)
-        if self._learner:
-            self._learner.load_optimizer_tensors(checkpoints.read_optimizer(found.path))
+        if self._learner is None:
+            self._take(found.path / checkpoints.MODEL_FILE, found.policy_version)
+        else:
+            if lost := load_checkpoint(found.path, self._model, self._learner):
+                self._emit("optimizer_restarted", {"reason": lost})
+            self._version, self._engine_version = found.policy_version, None
         return found
 
     def _save(self, round: int, state: dict[str, Any]) -> dict[str, Any]:

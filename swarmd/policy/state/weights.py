@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from swarmd.errors import StateError
 from swarmd.policy.state.durable import fresh_directory
+from swarmd.policy.update.lora import MergedTensors, adapted_weights, base_tensors, forget_adapters
 
 FILE_NAME = "model.safetensors"
 _DTYPES = {
@@ -33,10 +34,13 @@ _DTYPES = {
 }
 
 
-def named_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Every tensor of the state dict once: of tied ones (a head that is the embedding) only the first name."""
-    live = model.state_dict()
-    return {names[0]: live[names[0]].detach() for names in _tied(live)}
+def named_tensors(model: nn.Module) -> Mapping[str, Tensor]:
+    """Every tensor of the state dict once: of tied ones (a head that is the embedding) only the first name.
+
+    Names and shapes are those of the model without adapters. An adapted matrix is merged when it is asked for, each time.
+    """
+    live = base_tensors(model)
+    return MergedTensors(model, [names[0] for names in _tied(live)])
 
 
 def save_weights(model: nn.Module, directory: Path, version: int) -> Path:
@@ -59,7 +63,7 @@ def save_weights(model: nn.Module, directory: Path, version: int) -> Path:
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Copy the tensors of `path` (a file, or a folder holding model.safetensors) into `model`, in place.
+    """Copy the tensors of `path` (a file, or a folder holding model.safetensors) into `model`; adapters lose their effect.
 
     Names, shapes and dtypes are all checked before the first tensor is copied. A tied tensor may stand in the file under any
     of its names, or under several with equal values.
@@ -70,15 +74,39 @@ def load_weights(model: nn.Module, path: Path) -> None:
     file = path / FILE_NAME if path.is_dir() else path
     try:
         with safe_open(file, framework="pt") as source, torch.no_grad():
-            for name, target in _plan(model.state_dict(), source, file).items():
+            for name, target in _plan(base_tensors(model), source, file).items():
                 target.copy_(source.get_tensor(name))
+        forget_adapters(model)
     except (OSError, SafetensorError) as error:
         raise StateError(f"cannot read weights from {file}", str(error)) from error
 
 
+def stands_on(model: nn.Module, path: Path) -> bool:
+    """Whether the weights in a file were made from this model's by adapters: all that no adapter changes is equal, bit for bit.
+
+    Raises:
+        StateError: the file cannot be read.
+    """
+    live, adapted = base_tensors(model), adapted_weights(model)
+    try:
+        with safe_open(path, framework="pt") as source:
+            same = set(source.keys()) <= set(live)
+            return same and all(
+                torch.equal(source.get_tensor(name), live[name].cpu())
+                for name in set(source.keys()) - set(adapted)
+            )
+    except (OSError, SafetensorError) as error:
+        raise StateError(f"cannot read weights from {path}", str(error)) from error
+
+
+def num_elements(tensors: Mapping[str, Tensor]) -> int:
+    """How many numbers they hold together."""
+    return sum(tensor.numel() for tensor in _layout(tensors).values())
+
+
 def size_bytes(tensors: Mapping[str, Tensor]) -> int:
     """What the tensors take on disk."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    return sum(tensor.numel() * tensor.element_size() for tensor in _layout(tensors).values())
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
@@ -89,7 +117,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     """
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     offset = 0
-    for name, tensor in tensors.items():
+    for name, tensor in _layout(tensors).items():
         end = offset + tensor.numel() * tensor.element_size()
         shape = list(tensor.shape)
         header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": shape, "data_offsets": [offset, end]}
@@ -108,6 +136,11 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
         file.flush()
         os.fsync(file.fileno())
     return digest.hexdigest()
+
+
+def _layout(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Tensors of the same names, shapes and types, in the same order, without merging any for it."""
+    return tensors.unmerged if isinstance(tensors, MergedTensors) else tensors
 
 
 def _plan(live: Mapping[str, Tensor], source: safe_open, file: Path) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from swarmd.policy.update.attention import row_length_max
-from swarmd.policy.update.optimizers.adamw import AdamW
+from swarmd.policy.update.optimizers.build import build_optimizer
 from swarmd.policy.update.packing import (
     Pack,
     PromptGroup,
@@ -53,7 +53,7 @@ class Learner:
         model.eval()
         if settings.gradient_checkpointing:
             model.gradient_checkpointing_enable()
-        self._optimizer = AdamW(model, settings)
+        self._optimizer = build_optimizer(model, settings)
         self._masters = self._optimizer.masters
         self._check: SelfCheck | None = None
 
@@ -126,9 +126,17 @@ class Learner:
         """What the optimizer needs to go on: see its `tensors`. Live ones: write or clone them before the next update."""
         return self._optimizer.tensors()
 
-    def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from saved `optimizer_tensors()`. Raises StateError, with nothing changed, when they are another model's."""
-        self._optimizer.load_tensors(tensors)
+    def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> str:
+        """Go on from saved `optimizer_tensors()`; returns what could not be taken over, or an empty text.
+
+        Raises:
+            StateError: they are another model's. Nothing has been changed then.
+        """
+        return self._optimizer.load_tensors(tensors)
+
+    def needs_weights(self, tensors: dict[str, Tensor]) -> bool:
+        """Whether the weights saved beside `tensors` must be loaded first; otherwise the model's folder has them."""
+        return self._optimizer.needs_weights(tensors)
 
     def weights_changed(self) -> None:
         """The caller wrote new weights into the model; the optimizer goes on from them."""

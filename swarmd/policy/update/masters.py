@@ -19,28 +19,30 @@ class MasterWeights:
 
     def __init__(self, model: nn.Module) -> None:
         self._parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self.by_name: dict[str, Tensor] = {}
-        self._by_parameter: dict[Tensor, Tensor] = {}
+        self._names: dict[Tensor, str] = {parameter: name for name, parameter in self._parameters.items()}
+        self.by_name: dict[str, Tensor] = {
+            name: self._master_of(parameter) for name, parameter in self._parameters.items()
+        }
         for name, parameter in self._parameters.items():
-            wide = torch.promote_types(parameter.dtype, torch.float32)
-            if parameter.dtype == wide:
-                master: Tensor = parameter
-            else:
-                master = parameter.detach().to(wide, copy=True)
-                parameter.register_post_accumulate_grad_hook(_move_gradient_to(master))  # type: ignore[no-untyped-call]
-            self.by_name[name] = master
-            self._by_parameter[parameter] = master
+            if self._is_apart(name):
+                parameter.register_post_accumulate_grad_hook(self._mover(name))  # type: ignore[no-untyped-call]
 
     def is_copy(self, name: str) -> bool:
-        """Whether the master is apart from the model's parameter, and so must be saved with the optimizer."""
-        return self.by_name[name] is not self._parameters[name]
+        """Whether the master holds more than the model's parameter, and so must be saved with the optimizer."""
+        return self.by_name[name].dtype != self._parameters[name].dtype
 
     def gradient_of(self, parameter: Tensor | None) -> Tensor | None:
-        """The tensor in which a parameter's gradient is added up, zeros if there was none yet; None where it is frozen."""
-        master = None if parameter is None else self._by_parameter.get(parameter)
-        if master is not None and master.grad is None:
+        """The tensor in which a parameter's gradient is added up, zeros if there was none yet; None where it is frozen.
+
+        For whoever computes a gradient without autograd, before the backward of the same micro-batch.
+        """
+        name = None if parameter is None else self._names.get(parameter)
+        if name is None:
+            return None
+        master = self.by_name[name]
+        if master.grad is None:
             master.grad = torch.zeros_like(master)
-        return None if master is None else master.grad
+        return master.grad
 
     def gradients(self) -> dict[str, Tensor]:
         return {name: master.grad for name, master in self.by_name.items() if master.grad is not None}
@@ -54,25 +56,33 @@ class MasterWeights:
     def to_model(self) -> None:
         """Write masters into the model, rounded to its precision."""
         for name, master in self.by_name.items():
-            if self.is_copy(name):
+            if self._is_apart(name):
                 self._parameters[name].copy_(master)
 
     @torch.no_grad()
     def from_model(self) -> None:
         """Take the model's weights as they are now: they were loaded behind our back."""
         for name, master in self.by_name.items():
-            if self.is_copy(name):
+            if self._is_apart(name):
                 master.copy_(self._parameters[name])
 
+    def _is_apart(self, name: str) -> bool:
+        return self.by_name[name] is not self._parameters[name]
 
-def _move_gradient_to(master: Tensor) -> Callable[[Tensor], None]:
-    def move(parameter: Tensor) -> None:
-        if parameter.grad is None:
-            return
-        if master.grad is None:
-            master.grad = parameter.grad.to(master.dtype)
-        else:
-            master.grad.add_(parameter.grad)
-        parameter.grad = None
+    def _master_of(self, parameter: Tensor) -> Tensor:
+        wide = torch.promote_types(parameter.dtype, torch.float32)
+        return parameter if parameter.dtype == wide else parameter.detach().to(wide, copy=True)
 
-    return move
+    def _mover(self, name: str) -> Callable[[Tensor], None]:
+        master = self.by_name[name]
+
+        def move(parameter: Tensor) -> None:
+            if parameter.grad is None:
+                return
+            if master.grad is None:
+                master.grad = parameter.grad.to(master.dtype)
+            else:
+                master.grad.add_(parameter.grad)
+            parameter.grad = None
+
+        return move

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, get_args
 from swarmd.errors import ConfigError
 
 Aggregation = Literal["dapo", "grpo", "dr_grpo"]
+OptimizerName = Literal["adamw", "adam-8bit", "host", "lora"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class UpdateSettings:
         completion_tokens_max: the constant that `dr_grpo` divides by.
         mask_unfinished: completions that were cut at the token limit are not trained on, nor counted as tokens.
         gradient_checkpointing: trades a second forward for activation memory.
+        optimizer: what steps, and where its memory is; see `optimizers`.
+        lora_rank: of `lora`'s adapters. They want about ten times the learning rate of full training.
     Raises:
         ConfigError: a value is out of its range.
     """
@@ -48,6 +51,8 @@ class UpdateSettings:
     completion_tokens_max: int | None = None
     mask_unfinished: bool = False
     gradient_checkpointing: bool = False
+    optimizer: OptimizerName = "adamw"
+    lora_rank: int = 32
 
     def __post_init__(self) -> None:
         _require(
@@ -55,6 +60,12 @@ class UpdateSettings:
             "aggregation",
             self.aggregation,
             "dapo, grpo or dr_grpo",
+        )
+        _require(
+            self.optimizer in get_args(OptimizerName),
+            "optimizer",
+            self.optimizer,
+            "adamw, adam-8bit, host or lora",
         )
         _require(0 < self.clip_low <= 1, "clip_low", self.clip_low, "above 0 and at most 1")
         for name in ("clip_high", "learning_rate", "eps", "grad_norm_max", "temperature"):
@@ -68,7 +79,7 @@ class UpdateSettings:
             "two of 0 <= b < 1",
         )
         _require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or above")
-        for name in ("micro_batch_tokens", "head_tile", "minibatches", "epochs"):
+        for name in ("micro_batch_tokens", "head_tile", "minibatches", "epochs", "lora_rank"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or above")
         limit = self.completion_tokens_max
         _require(limit is None or limit >= 1, "completion_tokens_max", limit, "1 or above")

@@ -1,0 +1,66 @@
+"""AdamW on low-rank adapters; the model's own weights are frozen, where they were loaded from.
+
+A checkpoint's weights file holds merged matrices, as any other's, for all who only read weights. This optimizer's tensors hold
+the adapters, and going on puts them back on the weights of the model's folder: nothing is merged and split again, so nothing
+drifts. Where the adapters stand on other weights (those of a checkpoint that another optimizer made) the matrices under
+them are saved too.
+"""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from swarmd.policy.update.lora import adapted_weights, add_adapters
+from swarmd.policy.update.masters import MasterWeights
+from swarmd.policy.update.optimizers.adam import FullMoments
+from swarmd.policy.update.optimizers.optimizer import Optimizer, kind_of
+from swarmd.policy.update.settings import UpdateSettings
+
+
+class LoraOptimizer(Optimizer):
+    """See `Optimizer`; building it wraps the model's linear layers."""
+
+    def __init__(self, model: PreTrainedModel, settings: UpdateSettings) -> None:
+        add_adapters(model, settings.lora_rank)
+        masters = MasterWeights(model)
+        super().__init__("lora", masters, [FullMoments(masters.by_name, settings)], settings.grad_norm_max)
+        self._model = model
+        self._on_folder = True  # the adapters stand on the weights of the model's folder
+
+    def tensors(self) -> dict[str, Tensor]:
+        bases = {} if self._on_folder else self._bases()
+        return self._adapters() | self._moment_tensors() | bases
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> str:
+        if tensors and not self._fits(tensors):
+            return f"the adapters start at zero, on the merged weights: {_what_saved(tensors)} them, not this lora"
+        self._take(tensors, self._adapters() | self._moment_tensors() | self._bases())
+        self.masters.to_model()
+        self._on_folder &= not any(key.startswith("base/") for key in tensors)
+        return ""
+
+    def needs_weights(self, tensors: Mapping[str, Tensor]) -> bool:
+        return not self._fits(tensors) or any(key.startswith("base/") for key in tensors)
+
+    def weights_changed(self) -> None:
+        super().weights_changed()
+        self._on_folder = False
+        for moments in self._moments:
+            moments.reset()  # they were of adapters that are gone
+
+    def _fits(self, tensors: Mapping[str, Tensor]) -> bool:
+        own = self._adapters()
+        saved = {key: value for key, value in tensors.items() if key.startswith("adapter/")}
+        return saved.keys() == own.keys() and all(saved[key].shape == own[key].shape for key in own)
+
+    def _adapters(self) -> dict[str, Tensor]:
+        return {f"adapter/{name}": master for name, master in self.masters.by_name.items()}
+
+    def _bases(self) -> dict[str, Tensor]:
+        return {f"base/{name}": weight for name, weight in adapted_weights(self._model).items()}
+
+
+def _what_saved(tensors: Mapping[str, Tensor]) -> str:
+    kind = kind_of(tensors)
+    return "a lora of another rank saved" if kind == "lora" else f"{kind} saved"
