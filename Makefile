@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo test test-slow test-gpu lint check format docs tiny vllm-cpu bench-gossip bench-daemon chaos clean
+.PHONY: help demo test test-slow test-gpu lint check format docs tiny vllm-cpu bench-gossip bench-daemon bench-update chaos clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -47,6 +47,9 @@ bench-gossip: $(VENV)/.dev ## four processes gossip 32 KiB messages: delivery an
 
 bench-daemon: $(VENV)/.dev ## the daemon's loop lag and CPU share while updates keep the cores busy
 	@$(BIN)/python -m tests.bench.bench_daemon
+
+bench-update: $(VENV)/.dev ## the update against TRL's: ratio, gradient error, memory, share of the peak matrix rate; about six minutes
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_update
 
 chaos: $(VENV)/.dev ## kill -9 of every process of a real node, over and over
 	@$(BIN)/python -m pytest tests/chaos -m 'slow or not slow' -s
