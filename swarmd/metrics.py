@@ -100,6 +100,9 @@ class Metrics:
         self.sample_shortfall = counter(
             "sample_shortfall", "External rollouts wanted for a round that were not there."
         )
+        self.sample_over_age = gauge(
+            "sample_over_age_rollouts", "Informative external rollouts too old to be drawn, at the last draw."
+        )
 
         self.rollouts_shared = counter("share_rollouts", "Own rollouts shared.")
         self.completions = counter("generate_completions", "Own completions by how they ended.", "finish")
@@ -127,6 +130,45 @@ class Metrics:
         self.loss = gauge("train_loss", "Loss of the last update.")
         self.grad_norm = gauge("train_grad_norm", "Gradient norm of the last update, before clipping.")
         self.clip_ratio = gauge("train_clip_ratio", "Share of tokens clipped in the last update.", "side")
+        self.external_weight = gauge(
+            "train_external_weight", "Mean weight in front of external completions, last update."
+        )
+        self.external_weight_zero = gauge(
+            "train_external_zero_weight_ratio", "Share of external completions of weight 0, last update."
+        )
+        self.external_effective = gauge(
+            "train_external_effective_ratio",
+            "Effective sample size of the external weights over their number, last update.",
+        )
+        self.external_likelihood = gauge(
+            "train_external_likelihood_ratio",
+            "Own over claimed probability a token of external completions, last update.",
+        )
+        self.imitation_loss = gauge(
+            "train_imitation_loss", "Cross-entropy of imitated tokens in nats, last update."
+        )
+        self.mismatch = gauge(
+            "train_mismatch_ratio", "Trainer's over engine's probability of own tokens, last update.", "stat"
+        )
+        self.mismatch_cut = gauge(
+            "train_mismatch_cut_ratio", "Share of own tokens capped or completions masked, last update."
+        )
+        # Fields of the update's record that are gauges as they are.
+        self.of_update = {
+            "loss": self.loss,
+            "grad_norm": self.grad_norm,
+            "clip_ratio_low": self.clip_ratio.labels("low"),
+            "clip_ratio_high": self.clip_ratio.labels("high"),
+            "external_weight_mean": self.external_weight,
+            "external_weight_zero": self.external_weight_zero,
+            "external_effective_share": self.external_effective,
+            "external_likelihood_ratio": self.external_likelihood,
+            "imitation_loss": self.imitation_loss,
+            "mismatch_ratio_mean": self.mismatch.labels("mean"),
+            "mismatch_ratio_p99": self.mismatch.labels("p99"),
+            "mismatch_ratio_max": self.mismatch.labels("max"),
+            "mismatch_cut": self.mismatch_cut,
+        }
         self.skipped = counter("train_skipped_steps", "Rounds without an optimizer step.", "reason")
         self.checkpoint_last = gauge("checkpoint_last_timestamp_seconds", "Last good checkpoint.")
         self.checkpoint_saves = counter("checkpoint_saves", "Checkpoint writes.", "result")

@@ -83,6 +83,45 @@ class UpdateSection(Section):
     mask_unfinished: bool = Field(
         False, description="Leave completions that were cut at the length limit out of the loss."
     )
+    external_weighting: Literal["as-own", "positive", "tapered", "cross", "shaped", "imitate"] = Field(
+        "as-own",
+        description="How much external completions count: see [external weighting](../external-weighting.md).",
+    )
+    external_logp_floor: float = Field(
+        -4.0,
+        le=0,
+        description="`tapered`: without a claim, a wrong external answer counts from this own log-prob (nats a token) on.",
+    )
+    external_alpha: float = Field(
+        1.0, ge=0, le=10, description="`cross`: exponent of the ratio of own to sender's probability."
+    )
+    imitate_coefficient: float = Field(
+        0.2, ge=0, le=100, description="`imitate`: factor of the cross-entropy on correct external answers."
+    )
+    external_baseline_shift: float = Field(
+        0.0,
+        ge=-1,
+        le=1,
+        description="Added to the mean reward that external advantages are taken from; below 0 favours good answers.",
+    )
+    normaliser: Literal["round", "source"] = Field(
+        "round",
+        description="Average token losses over the whole round, or over own and external ones apart.",
+    )
+    mismatch: Literal["auto", "off", "token", "geometric"] = Field(
+        "auto",
+        description="Mend the gap between engine and trainer: weigh tokens, leave completions out, or `auto`: `token`"
+        " where the engine has weights of its own, else `off`.",
+    )
+    mismatch_cap: float = Field(
+        3.0, ge=1, le=1000, description="`token`: the most a token's ratio of trainer to engine counts."
+    )
+    mismatch_mean_cap: float = Field(
+        1.2,
+        ge=1,
+        le=1000,
+        description="`geometric`: completions whose mean ratio is off by more than this factor are left out.",
+    )
 
 
 class ExperienceSettings(Section):

@@ -39,12 +39,16 @@ class AddResult:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One draw. The pool is what was neither over-age nor used up; `shortfall` is how many fewer than asked for came."""
+    """One draw. The pool is what was neither over-age nor used up; `shortfall` is how many fewer than asked for came.
+
+    `num_over_age` counts informative rollouts that could be drawn but for their age.
+    """
 
     rollouts: list[ScoredRollout]
     num_informative_pool: int
     num_pool: int
     shortfall: int
+    num_over_age: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +179,15 @@ class SwarmBuffer:
             cutoff_ms = now_ms - self._age_ms_max
             candidates = [Candidate(*row) for row in schema.candidates(db, cutoff_ms)]
             num_pool = len(candidates) + schema.count_uninformative(db, cutoff_ms)
+            num_over_age = schema.count_over_age(db, cutoff_ms)
             rows = draw(candidates, num, rng, self._strategy)
             payloads = schema.use(db, rows, self._uses_max)
             return Sample(
-                [_decode(*payload) for payload in payloads], len(candidates), num_pool, num - len(rows)
+                [_decode(*payload) for payload in payloads],
+                num_informative_pool=len(candidates),
+                num_pool=num_pool,
+                shortfall=num - len(rows),
+                num_over_age=num_over_age,
             )
 
         return self._store.transaction(work)

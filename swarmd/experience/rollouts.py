@@ -16,7 +16,8 @@ class ScoredCompletion:
     """One answer text with this node's reward for it.
 
     `token_ids` are the own engine's and exist for own completions only. `logprob_sum` (natural log, summed over `num_tokens`)
-    is the own engine's measurement, or for an external completion the sender's unproven claim.
+    is the own engine's measurement, or for an external completion the sender's unproven claim. `token_logps`, of `token_ids`, are
+    the own engine's too: they go from generation to the update of this node, and never to another.
     """
 
     text: str
@@ -25,6 +26,7 @@ class ScoredCompletion:
     token_ids: tuple[int, ...] | None = None
     logprob_sum: float | None = None
     num_tokens: int | None = None
+    token_logps: tuple[float, ...] | None = None
 
     def to_wire(self) -> dict[str, Any]:
         """This completion as msgpack types."""
@@ -35,13 +37,17 @@ class ScoredCompletion:
             "token_ids": None if self.token_ids is None else list(self.token_ids),
             "logprob_sum": self.logprob_sum,
             "num_tokens": self.num_tokens,
+            "token_logps": None if self.token_logps is None else list(self.token_logps),
         }
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Self:
         """The inverse of `to_wire`. Raises TypeError when a field is missing or unknown."""
-        token_ids = wire.get("token_ids")
-        return cls(**{**wire, "token_ids": None if token_ids is None else tuple(token_ids)})
+        of_tokens = {
+            name: None if wire.get(name) is None else tuple(wire[name])
+            for name in ("token_ids", "token_logps")
+        }
+        return cls(**{**wire, **of_tokens})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,8 @@ class ScoredRollout:
     """One question with all its completions, scored here: one GRPO group.
 
     `author` is the 32-byte public key, `created_ms` Unix time by the author's clock, `policy_version` the author's count of
-    updates when it generated. `external` is false for this node's own.
+    updates when it generated. `external` is false for this node's own. `capability` is how well its author does against
+    this node, as `experience.capability` measured it.
     """
 
     author: bytes
@@ -60,6 +67,7 @@ class ScoredRollout:
     created_ms: int
     policy_version: int
     external: bool
+    capability: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.completions:
@@ -86,6 +94,7 @@ class ScoredRollout:
             "created_ms": self.created_ms,
             "policy_version": self.policy_version,
             "external": self.external,
+            "capability": self.capability,
         }
 
     @classmethod

@@ -150,6 +150,12 @@ def count_uninformative(db: sqlite3.Connection, cutoff_ms: int) -> int:
     return int(db.execute(query, (UNINFORMATIVE, cutoff_ms)).fetchone()[0])
 
 
+def count_over_age(db: sqlite3.Connection, cutoff_ms: int) -> int:
+    """Informative rollouts that could be drawn but for their age."""
+    query = "SELECT count(*) FROM rollouts WHERE worth = ? AND made_ms < ?"
+    return int(db.execute(query, (DRAWABLE, cutoff_ms)).fetchone()[0])
+
+
 def use(db: sqlite3.Connection, rows: Sequence[int], uses_max: int) -> list[tuple[bytes, int, int, bytes]]:
     """Count one use of each row and return author, dataset, counter and payload, in the order of `rows`."""
     db.executemany(

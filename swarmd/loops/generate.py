@@ -110,14 +110,15 @@ class Generate:
             deadline_s=self.deadline_s,
             within_s=2 * self.deadline_s + SCORER_HANG_S,
         )
-        self.progress.put_own(
-            [
-                self._scored(question, completions, rewards, created_ms, result["policy_version"])
-                for question, completions, rewards in zip(
-                    questions, result["completions_RG"], scores["rewards"], strict=True
-                )
-            ]
-        )
+        rollouts = [
+            self._scored(question, completions, rewards, created_ms, result["policy_version"])
+            for question, completions, rewards in zip(
+                questions, result["completions_RG"], scores["rewards"], strict=True
+            )
+        ]
+        for rollout in rollouts:
+            self.progress.capability.observe_own(rollout.rewards_G)
+        self.progress.put_own(rollouts)
 
     async def questions(self) -> list[Question]:
         """I questions of our own, none of them held out."""
@@ -191,6 +192,7 @@ class Generate:
                     token_ids=tuple(c["token_ids"]),
                     logprob_sum=c["logprob_sum"],
                     num_tokens=c["num_tokens"],
+                    token_logps=None if c.get("token_logps") is None else tuple(c["token_logps"]),
                 )
                 for c, reward in zip(completions, rewards, strict=True)
             ),

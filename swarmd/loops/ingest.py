@@ -80,6 +80,8 @@ class Ingest:
             self.metrics.buffer_evicted.inc(added.num_evicted)
             self.metrics.buffer_added.inc(added.num_added)
             self.progress.num_received += added.num_added
+            for rewards_G in scores["rewards"]:
+                self.progress.capability.observe(verified.signed.header.author, rewards_G)
 
     async def _score(self, verified: VerifiedBatch) -> dict[str, Any]:
         author = verified.signed.header.author

@@ -13,6 +13,7 @@ from typing import Any
 import trio
 
 from swarmd.errors import SwarmdError
+from swarmd.experience.capability import Capability
 from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredRollout
 
@@ -43,6 +44,7 @@ class Progress:
     buffer: dict[str, Any] = field(default_factory=dict)
     stop_requested: bool = False
     evaluate_at_stop: bool = False
+    capability: Capability = field(default_factory=Capability)
     generate_error: SwarmdError | None = None
     checkpoint_error: SwarmdError | None = None
     _changed: trio.Event = field(default_factory=trio.Event)

@@ -124,6 +124,7 @@ class Update:
             "num_own_informative": sum(r.informative for r in own),
             "num_external": len(sample.rollouts),
             "shortfall": sample.shortfall,
+            "num_over_age": sample.num_over_age,
             "num_pool": sample.num_pool,
             "num_pool_informative": sample.num_informative_pool,
             "used_by_author": dict(used),
@@ -147,7 +148,8 @@ class Update:
             return Sample([], num_informative_pool=0, num_pool=0, shortfall=self.num_external)
         fitting = within_bytes(sample.rollouts, EXTERNAL_BYTES_MAX)
         num_left_out = len(sample.rollouts) - len(fitting)
-        return replace(sample, rollouts=fitting, shortfall=sample.shortfall + num_left_out)
+        measured = [replace(r, capability=self.progress.capability.ratio(r.author)) for r in fitting]
+        return replace(sample, rollouts=measured, shortfall=sample.shortfall + num_left_out)
 
     async def _step(self, number: int, training_set: list[ScoredRollout]) -> dict[str, Any]:
         """The update itself, repeated if the child dies under it, unless its checkpoint shows that it was done."""
@@ -228,6 +230,7 @@ class Update:
         metrics.last_step.set(seconds)
         metrics.step_seconds.observe(record.get("seconds") or 0.0)
         metrics.sample_shortfall.inc(sample.shortfall)
+        metrics.sample_over_age.set(sample.num_over_age)
         metrics.generate_staleness.set(record["staleness"])
         metrics.external_ratio.set(len(sample.rollouts) / (len(own) + len(sample.rollouts)))
         metrics.external_target.set(self.num_external / (len(own) + self.num_external))
@@ -248,12 +251,9 @@ class Update:
             metrics.skipped.labels(record["skipped"]).inc()
         else:
             metrics.steps.inc()
-        for gauge, key in ((metrics.loss, "loss"), (metrics.grad_norm, "grad_norm")):
+        for key, gauge in metrics.of_update.items():
             if record.get(key) is not None:
                 gauge.set(record[key])
-        for side in ("low", "high"):
-            if record.get(f"clip_ratio_{side}") is not None:
-                metrics.clip_ratio.labels(side).set(record[f"clip_ratio_{side}"])
         self._count_checkpoint(record, seconds)
 
     def _count_checkpoint(self, record: dict[str, Any], seconds: float) -> None:

@@ -24,6 +24,7 @@ class PolicyOptions:
         engine_eager, engine_sleeps: what the memory plan says: vLLM without CUDA graphs; vLLM asleep during updates.
         batch_tokens_max: most prompt and completion tokens that an engine holds at once.
         advantage_scale, advantage_eps: see `experience.advantages`.
+        external_baseline_shift: its `baseline_shift`, for external rollouts.
         checkpoints_keep: how many are kept.
         update: the learner's settings.
     """
@@ -36,6 +37,7 @@ class PolicyOptions:
     batch_tokens_max: int
     advantage_scale: Scale
     advantage_eps: float
+    external_baseline_shift: float
     checkpoints_keep: int
     update: UpdateSettings
 
@@ -67,6 +69,7 @@ class PolicyOptions:
             batch_tokens_max=settings.get("generate_batch_tokens", 16384),
             advantage_scale=settings.get("advantage_scale", "std"),
             advantage_eps=settings.get("advantage_eps", EPS),
+            external_baseline_shift=settings.get("external_baseline_shift", 0.0),
             checkpoints_keep=settings.get("checkpoints_keep", 2),
             update=UpdateSettings.from_dict(update),
         )

@@ -6,6 +6,7 @@ before it next generates. Nothing that came from a peer is decoded here but text
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from swarmd.policy.state.export import export_live
 from swarmd.policy.state.resume import load_checkpoint
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.training_set import token_rollouts
+from swarmd.policy.update import mismatch
 from swarmd.policy.update.learner import Learner
 
 
@@ -93,6 +95,12 @@ class PolicyService:
                 tokeniser=self._tokeniser,
                 model=self._load_model,
             )
+        if self._learner:
+            # An engine in another process is one with weights of its own.
+            apart = self._engine is None or self._engine.keeps_weights
+            settings = self._learner.settings
+            chosen = mismatch.resolve(settings.mismatch, engine_keeps_weights=apart)
+            self._learner.settings = replace(settings, mismatch=chosen)
         found = self._resume()
         return self.info() | {
             "resumed_from": found.path.name if found.path else None,
@@ -114,6 +122,7 @@ class PolicyService:
             "roles": sorted(self._roles),
             "has_chat_template": self._tokeniser.has_chat_template,
             "tokens_max": self._options.tokens_max,
+            "mismatch": self._learner.settings.mismatch if self._learner else None,
         }
 
     def generate(
@@ -298,5 +307,6 @@ class PolicyService:
             "finished": sampled.finished,
             "token_ids": sampled.ids,
             "logprob_sum": sampled.logprob_sum,
+            "token_logps": sampled.logps,
             "num_tokens": len(sampled.ids),
         }

@@ -1,11 +1,14 @@
 """A round's scored rollouts as tokens with advantages: the last step that knows whose text it was."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from swarmd.experience.advantages import advantages
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.options import PolicyOptions
+from swarmd.policy.update.external import claimed_logp
 from swarmd.policy.update.packing import TokenCompletion, TokenRollout
 
 
@@ -16,31 +19,65 @@ def token_rollouts(
 
     Own completions keep the ids they were sampled as. Other people's text is tokenised here, with this model's end token where
     its author finished, and cut at `options.tokens_max`. Advantages come first, from all rewards, and then what does not fit
-    the context is left out: a question too long for this model loses all its completions.
+    the context is left out: a question too long for this model loses all its completions. Which completions are the best of their
+    rollout is likewise decided by all rewards.
     """
     result = []
     for rollout in rollouts:
         prompt_ids = tokeniser.prompt_ids(rollout.prompt)
         room = context_tokens_max - len(prompt_ids)
-        values_G = advantages(rollout.rewards_G, scale=options.advantage_scale, eps=options.advantage_eps)
+        values_G = advantages(
+            rollout.rewards_G,
+            scale=options.advantage_scale,
+            eps=options.advantage_eps,
+            baseline_shift=options.external_baseline_shift if rollout.external else 0.0,
+        )
+        highest = max(rollout.rewards_G)
+        tokens_of = _external_tokens if rollout.external else _own_tokens
         completions = [
-            _tokens(completion, value, tokeniser, min(options.tokens_max, room))
+            replace(
+                tokens_of(completion, value, tokeniser, min(options.tokens_max, room)),
+                best=rollout.informative and completion.reward == highest,
+            )
             for completion, value in zip(rollout.completions, values_G, strict=True)
             if room > 0
         ]
         fitting = tuple(c for c in completions if c.ids and len(c.ids) <= room)
-        result.append(TokenRollout(tuple(prompt_ids), fitting, rollout.external))
+        result.append(TokenRollout(tuple(prompt_ids), fitting, rollout.external, rollout.capability))
     return result
 
 
-def _tokens(
+def _own_tokens(
     completion: ScoredCompletion, advantage: float, tokeniser: Tokeniser, tokens_max: int
 ) -> TokenCompletion:
-    ids = completion.token_ids
-    if ids is None:
-        ids = tuple(
-            tokeniser.completion_ids(completion.text, finished=completion.finished, tokens_max=tokens_max)
-        )
-    # What we had to cut has not ended by itself, whatever its author says.
-    finished = completion.finished and bool(ids) and ids[-1] in tokeniser.eos_ids
-    return TokenCompletion(ids, advantage, finished=finished)
+    if completion.token_ids is None:
+        return _external_tokens(completion, advantage, tokeniser, tokens_max)
+    ids, logps = completion.token_ids, completion.token_logps
+    # An engine that fell apart measures NaN, and half a measurement is none.
+    usable = logps is not None and len(logps) == len(ids) and all(map(math.isfinite, logps))
+    return TokenCompletion(
+        ids,
+        advantage,
+        finished=_has_finished(completion, ids, tokeniser),
+        engine_logps_T=logps if usable else None,
+    )
+
+
+def _external_tokens(
+    completion: ScoredCompletion, advantage: float, tokeniser: Tokeniser, tokens_max: int
+) -> TokenCompletion:
+    ids = tokeniser.completion_ids(completion.text, finished=completion.finished, tokens_max=tokens_max + 1)
+    kept = tuple(ids[:tokens_max])
+    claimed = claimed_logp(
+        completion.logprob_sum,
+        completion.num_tokens,
+        num_own_tokens=len(kept),
+        whole=len(ids) <= tokens_max,
+    )
+    finished = _has_finished(completion, kept, tokeniser)
+    return TokenCompletion(kept, advantage, finished=finished, claimed_logp=claimed)
+
+
+def _has_finished(completion: ScoredCompletion, ids: tuple[int, ...], tokeniser: Tokeniser) -> bool:
+    """What we had to cut has not ended by itself, whatever its author says."""
+    return completion.finished and bool(ids) and ids[-1] in tokeniser.eos_ids

@@ -61,3 +61,14 @@ def test_informative_is_exactly_not_all_equal(rewards_G: list[float]) -> None:
 
 def test_nothing_is_not_informative() -> None:
     assert not is_informative([])
+
+
+def test_a_shifted_baseline_moves_every_advantage_and_no_deviation() -> None:
+    plain, shifted = advantages([1.0, 0.0, 0.0, 0.0]), advantages([1.0, 0.0, 0.0, 0.0], baseline_shift=-0.25)
+    # mean 0.25, sample deviation 0.5: the wrong ones lie on the shifted baseline
+    assert shifted == pytest.approx([1 / 0.5001, 0, 0, 0])
+    assert [b - a for a, b in zip(plain, shifted, strict=True)] == pytest.approx([0.25 / 0.5001] * 4)
+
+
+def test_a_shifted_baseline_gives_equal_rewards_no_advantage() -> None:
+    assert advantages([0.5, 0.5], baseline_shift=-0.3) == [0.0, 0.0]

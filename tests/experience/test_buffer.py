@@ -85,7 +85,17 @@ def test_the_share_without_external_rollouts_needs_no_buffer(tmp_path: Path) -> 
 def test_over_age_rollouts_are_not_drawn(tmp_path: Path, age_s: int, num_drawn: int) -> None:
     buffer = open_buffer(tmp_path, age_s_max=3600)
     add(buffer, "ann", [1], age_s=age_s)
-    assert len(buffer.sample(1, random.Random(1), now_ms=NOW_MS).rollouts) == num_drawn
+    sample = buffer.sample(1, random.Random(1), now_ms=NOW_MS)
+    assert (len(sample.rollouts), sample.num_over_age) == (num_drawn, 1 - num_drawn)
+
+
+def test_only_rollouts_that_could_else_be_drawn_count_as_over_age(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, age_s_max=3600, uses_max=1)
+    add(buffer, "ann", [1], age_s=60)
+    add(buffer, "bob", [1, 2], age_s=120)
+    add(buffer, "cyd", [1], rewards_G=UNINFORMATIVE, age_s=60)
+    buffer.sample(1, random.Random(1), now_ms=NOW_MS)
+    assert buffer.sample(9, random.Random(1), now_ms=NOW_MS + HOUR_MS).num_over_age == 2
 
 
 def test_a_clock_that_runs_ahead_does_not_make_a_rollout_younger(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ import pytest
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 
 OWN = ScoredCompletion("<answer>4</answer>", True, 1.0, token_ids=(5, 6, 7), logprob_sum=-1.5, num_tokens=3)
+MEASURED = dataclasses.replace(OWN, token_logps=(-0.5, -0.25, -0.75))
 CUT = ScoredCompletion("é…", False, 0.0)
-ROLLOUT = ScoredRollout(b"a" * 32, 2, 41, "2 + 2?", (OWN, CUT), 1_700_000_000_000, 7, external=False)
+ROLLOUT = ScoredRollout(b"a" * 32, 2, 41, "2 + 2?", (OWN, CUT, MEASURED), 1_700_000_000_000, 7, False, 0.5)
 
 
 def test_a_rollout_survives_msgpack_unchanged() -> None:
@@ -18,7 +19,7 @@ def test_a_rollout_survives_msgpack_unchanged() -> None:
 
 
 def test_rewards_stand_in_the_order_of_completions() -> None:
-    assert ROLLOUT.rewards_G == [1.0, 0.0]
+    assert ROLLOUT.rewards_G == [1.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize(("rewards_G", "expected"), [([1.0, 0.0], True), ([1.0, 1.0], False), ([0.0], False)])

@@ -123,7 +123,14 @@ class FakePolicy(FakeChild):
     ) -> dict[str, Any]:
         texts = [self.texts[number % len(self.texts)] for number in range(num_completions)]
         completions = [
-            {"text": text, "finished": True, "token_ids": [1, 2], "logprob_sum": -1.0, "num_tokens": 2}
+            {
+                "text": text,
+                "finished": True,
+                "token_ids": [1, 2],
+                "logprob_sum": -1.0,
+                "num_tokens": 2,
+                "token_logps": [-0.5, -0.5],
+            }
             for text in texts
         ]
         return {
@@ -131,6 +138,7 @@ class FakePolicy(FakeChild):
             "completions_RG": [[dict(c) for c in completions] for _ in prompts],
             "num_prompt_tokens": 3 * len(prompts),
             "num_completion_tokens": 2 * len(prompts) * num_completions,
+            "seconds_weight_sync": 0.0,
             "seconds": 0.5,
         }
 

@@ -11,8 +11,10 @@ import trio.testing
 from swarmd.errors import ChildDied, DiskFull, LocalError
 from swarmd.loops.generate import OwnBatch
 from swarmd.loops.status import health
-from swarmd.protocol.types import COMPLETION_BYTES_MAX
-from tests.loops.fakes import BAD, GOOD
+from swarmd.protocol.rules import validate
+from swarmd.protocol.seen import Seen
+from swarmd.protocol.types import COMPLETION_BYTES_MAX, RolloutBatch
+from tests.loops.fakes import BAD, GOOD, MS
 from tests.loops.parts import MANIFEST, ME, Loops
 from tests.loops.test_status import ABOUT
 
@@ -159,6 +161,50 @@ async def test_a_logprob_that_is_no_number_is_not_claimed(value: float | None) -
     outbox, shared = trio.open_memory_channel[OwnBatch](1)
     await loops.generate(outbox=outbox).once()
     assert shared.receive_nowait().rollouts[0].completions[0].logprob_sum is None
+
+
+async def test_log_probs_of_tokens_stay_in_this_node() -> None:
+    loops = Loops()
+    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    await loops.generate(outbox=outbox).once()
+    own = loops.progress.pool.take()[0].completions[0]
+    assert own.token_logps == (-0.5, -0.5)
+    message = ME.seal(
+        RolloutBatch(rollouts=shared.receive_nowait().rollouts),
+        created_ms=MS,
+        policy="fake",
+        policy_version=0,
+        swarm=MANIFEST.digest,
+    )
+    accepted = validate(message, now_ms=MS, seen=Seen(), manifest=MANIFEST).batch
+    assert accepted is not None
+    sent = accepted.batch.rollouts[0].completions[0].model_dump()
+    assert set(sent) == {"text", "finished", "logprob_sum", "num_tokens"}
+
+
+async def test_an_engine_that_measures_nothing_is_used_all_the_same() -> None:
+    loops = Loops()
+    honest = loops.generator.generate
+
+    def generate(**args: Any) -> dict[str, Any]:
+        result = honest(**args)
+        for completions in result["completions_RG"]:
+            for completion in completions:
+                del completion["token_logps"]
+        return result
+
+    loops.generator.generate = generate  # type: ignore[method-assign]
+    await loops.generate().once()
+    assert loops.progress.pool.take()[0].completions[0].token_logps is None
+
+
+async def test_own_rewards_are_this_nodes_capability() -> None:
+    loops = Loops(staleness_max=9)
+    for _ in range(4):  # rounds of four rollouts, half of the completions right
+        await loops.generate().once()
+    for _ in range(16):
+        loops.progress.capability.observe(b"other", [0.25])
+    assert loops.progress.capability.ratio(b"other") == 0.5
 
 
 async def test_own_text_longer_than_the_wire_allows_is_learnt_from_and_not_shared() -> None:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -10,9 +10,12 @@ import trio
 import trio.testing
 
 from swarmd.errors import ChildDied, DiskFull, LocalError, OutOfMemory
+from swarmd.experience.buffer import Sample
+from swarmd.experience.capability import ROLLOUTS_MIN
 from swarmd.experience.rollouts import ScoredCompletion
 from swarmd.loops.status import health
 from swarmd.loops.update import EXTERNAL_BYTES_MAX
+from swarmd.policy.update.stats import UpdateStats
 from swarmd.protocol.signing import peer_id_of
 from tests.loops.parts import MANIFEST, OTHER, Loops, external_rollout, own_batch
 from tests.loops.test_status import ABOUT
@@ -320,3 +323,46 @@ async def test_text_that_would_not_fit_a_message_to_the_child_is_left_out_and_co
     assert (loops.records[0]["num_external"], loops.records[0]["shortfall"]) == (2, 2)
     counters = [r["counter"] for r in loops.learner.asked("update")[0]["rollouts"] if r["external"]]
     assert counters == [0, 2]
+
+
+async def test_external_rollouts_carry_their_authors_capability() -> None:
+    loops = Loops()
+    loops.external = [external_rollout()]
+    for _ in range(ROLLOUTS_MIN):
+        loops.progress.capability.observe_own([1.0])
+        loops.progress.capability.observe(OTHER.public_key, [0.5])
+    await one_round(loops)
+    (sent,) = loops.learner.asked("update")
+    assert [r["capability"] for r in sent["rollouts"]] == [1.0, 0.5]
+
+
+WEIGHTS = {
+    "external_weight_mean": ("train_external_weight", {}),
+    "external_weight_zero": ("train_external_zero_weight_ratio", {}),
+    "external_effective_share": ("train_external_effective_ratio", {}),
+    "external_likelihood_ratio": ("train_external_likelihood_ratio", {}),
+    "imitation_loss": ("train_imitation_loss", {}),
+    "mismatch_ratio_mean": ("train_mismatch_ratio", {"stat": "mean"}),
+    "mismatch_ratio_p99": ("train_mismatch_ratio", {"stat": "p99"}),
+    "mismatch_ratio_max": ("train_mismatch_ratio", {"stat": "max"}),
+    "mismatch_cut": ("train_mismatch_cut_ratio", {}),
+}
+
+
+async def test_weights_and_mismatch_are_recorded_and_shown() -> None:
+    loops = Loops()
+    loops.learner.stats = {key: 0.5 + number for number, key in enumerate(WEIGHTS)}
+    record = await one_round(loops)
+    for number, (key, (name, labels)) in enumerate(WEIGHTS.items()):
+        assert record[key] == loops.count(name, **labels) == 0.5 + number, key
+
+
+def test_every_field_that_is_shown_is_one_of_the_update() -> None:
+    assert set(Loops().metrics.of_update) <= {field.name for field in fields(UpdateStats)}
+
+
+async def test_rollouts_too_old_to_be_drawn_are_counted() -> None:
+    loops = Loops()
+    loops.draw = lambda num, rng: Sample([], 0, 0, num, num_over_age=3)  # type: ignore[method-assign]
+    record = await one_round(loops)
+    assert (record["num_over_age"], loops.count("sample_over_age_rollouts")) == (3, 3)

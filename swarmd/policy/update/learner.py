@@ -19,6 +19,7 @@ from swarmd.policy.update.packing import (
     first_fit,
 )
 from swarmd.policy.update.passes import packed_pass, plain_pass
+from swarmd.policy.update.prepass import prepare
 from swarmd.policy.update.self_check import SelfCheck, check_packed_pass
 from swarmd.policy.update.settings import UpdateSettings
 from swarmd.policy.update.stats import UpdateStats, count_round, summarise
@@ -65,24 +66,23 @@ class Learner:
         """
         started = time.perf_counter()
         counts = count_round(rollouts, self.settings)
-        groups = weigh(rollouts, self.settings)
-        if not groups:
-            reason = "zero_advantage" if counts.num_tokens_local + counts.num_tokens_external else "no_data"
-            return replace(counts, skipped=reason, seconds=time.perf_counter() - started)
-        if self.settings.minibatches * self.settings.epochs > 1:
+        if self.settings.minibatches * self.settings.epochs > 1 and weigh(rollouts, self.settings):
             rollouts = self._with_old_logps(rollouts)
+        prepared = prepare(rollouts, self.settings, self.log_probs)
+        batches = [weigh(batch, self.settings) for batch in self._batches(prepared.rollouts)]
+        if not any(batches):
+            reason = "zero_advantage" if counts.num_tokens_local + counts.num_tokens_external else "no_data"
+            return replace(counts, skipped=reason, seconds=time.perf_counter() - started, **prepared.stats)
         steps: list[_Step] = []
-        for batch in self._batches(rollouts):
-            groups = weigh(batch, self.settings)
-            if not groups:
-                continue
+        for groups in filter(None, batches):
             steps.append(self._step(groups))
             if not steps[-1].taken:
                 break
         taken = [step for step in steps if step.taken]
         reported = taken or steps
+        summary = summarise(counts, [found for step in reported for found in step.passes], self.settings)
         return replace(
-            summarise(counts, [found for step in reported for found in step.passes]),
+            replace(summary, **prepared.stats),
             loss=sum(step.loss for step in reported) / len(reported),
             grad_norm=sum(step.grad_norm for step in reported) / len(reported),
             num_steps=len(taken),
@@ -95,7 +95,7 @@ class Learner:
     def gradients(self, rollouts: Sequence[TokenRollout]) -> tuple[float, dict[str, Tensor]]:
         """The round's loss and its gradient by parameter name, before norm clipping, without a step."""
         self._masters.clear_gradients()
-        groups = weigh(rollouts, self.settings)
+        groups = weigh(prepare(rollouts, self.settings, self.log_probs).rollouts, self.settings)
         loss = sum(found.loss.item() for found in self._run(groups, with_gradient=True))
         gradients = self._masters.gradients()
         self._masters.clear_gradients()

@@ -4,6 +4,7 @@ A pack is one row `[prompt | completion | completion | ... | prompt | completion
 nothing that is trained, so it is not forwarded. Nothing here changes a loss: weights are fixed before packing.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -21,8 +22,11 @@ class TokenCompletion:
         old_logps_T: log-probs under the policy the ratio refers to; None means "the current policy", ratio exactly 1.
         finished: False when it was cut at the token limit (only `mask_unfinished` asks).
         weight: factor in front of this completion's loss, outside of every normaliser (1 = "as if it were our own").
+        engine_logps_T: of an own completion, what the engine measured while it sampled; see `mismatch`.
+        claimed_logp: of an external one, what its sender claims, in nats a token of ours; see `external.claimed_logp`.
+        best: the reward is its rollout's highest and not also its lowest.
     Raises:
-        ValueError: old_logps_T and ids differ in length.
+        ValueError: old_logps_T or engine_logps_T and ids differ in length.
     """
 
     ids: tuple[int, ...]
@@ -30,15 +34,19 @@ class TokenCompletion:
     old_logps_T: tuple[float, ...] | None = None
     finished: bool = True
     weight: float = 1.0
+    engine_logps_T: tuple[float, ...] | None = None
+    claimed_logp: float | None = None
+    best: bool = False
 
     def __post_init__(self) -> None:
-        if self.old_logps_T is not None and len(self.old_logps_T) != len(self.ids):
-            raise ValueError(f"{len(self.old_logps_T)} old log-probs for {len(self.ids)} tokens")
+        for whose, logps_T in (("old", self.old_logps_T), ("engine", self.engine_logps_T)):
+            if logps_T is not None and len(logps_T) != len(self.ids):
+                raise ValueError(f"{len(logps_T)} {whose} log-probs for {len(self.ids)} tokens")
 
 
 @dataclass(frozen=True)
 class TokenRollout:
-    """One question's prompt with all its completions.
+    """One question's prompt with all its completions; `capability` is `ScoredRollout`'s.
 
     Raises:
         ValueError: the prompt is empty; then nothing would predict a completion's first token.
@@ -47,6 +55,7 @@ class TokenRollout:
     prompt_ids: tuple[int, ...]
     completions: tuple[TokenCompletion, ...]
     external: bool = False
+    capability: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
@@ -143,7 +152,7 @@ class PackTensors:
     """A pack on its device. T forwarded tokens, N trained tokens.
 
     `predictors_N[i]` is the position in the row whose hidden state predicts `targets_N[i]`. `old_logps_N` holds NaN where the
-    current policy is the reference, and is None when that is so everywhere.
+    current policy is the reference, and is None when that is so everywhere; `engine_logps_N` likewise where no engine measured.
     """
 
     ids_T: Tensor
@@ -155,6 +164,7 @@ class PackTensors:
     advantages_N: Tensor
     old_logps_N: Tensor | None
     external_N: Tensor
+    engine_logps_N: Tensor | None
 
 
 def collate(pack: Pack, device: torch.device, dtype: torch.dtype) -> PackTensors:
@@ -190,11 +200,12 @@ def collate(pack: Pack, device: torch.device, dtype: torch.dtype) -> PackTensors
 
 def _collate_targets(
     pack: Pack, device: torch.device, dtype: torch.dtype
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor | None]:
     targets: list[int] = []
     weights: list[float] = []
     advantages: list[float] = []
     old_logps: list[float] = []
+    engine_logps: list[float] = []
     external: list[bool] = []
     for weighed in pack.completions():
         completion, num = weighed.completion, len(weighed.completion.ids)
@@ -202,12 +213,18 @@ def _collate_targets(
         weights.extend([weighed.token_weight] * num)
         advantages.extend([completion.advantage] * num)
         external.extend([weighed.external] * num)
-        old_logps.extend(completion.old_logps_T or [float("nan")] * num)
-    given = any(weighed.completion.old_logps_T for weighed in pack.completions())
+        old_logps.extend(completion.old_logps_T or [math.nan] * num)
+        engine_logps.extend(completion.engine_logps_T or [math.nan] * num)
+
+    def or_none(logps: list[float]) -> Tensor | None:
+        given = any(not math.isnan(logp) for logp in logps)
+        return torch.tensor(logps, device=device, dtype=dtype) if given else None
+
     return (
         torch.tensor(targets, device=device),
         torch.tensor(weights, device=device, dtype=dtype),
         torch.tensor(advantages, device=device, dtype=dtype),
-        torch.tensor(old_logps, device=device, dtype=dtype) if given else None,
+        or_none(old_logps),
         torch.tensor(external, device=device),
+        or_none(engine_logps),
     )

@@ -1,7 +1,7 @@
 """The fast path checks itself against the plain one, once, on the user's own model and device: `check_packed_pass`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import cycle, islice
 
 import torch
@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from swarmd.policy.update.attention import DENSE_TOKENS_MAX, row_length_max
 from swarmd.policy.update.masters import MasterWeights
-from swarmd.policy.update.packing import Pack, PromptGroup
+from swarmd.policy.update.packing import Pack, PromptGroup, TokenCompletion, WeighedCompletion
 from swarmd.policy.update.passes import Pass, packed_pass, plain_pass
 from swarmd.policy.update.settings import UpdateSettings
 
@@ -68,7 +68,8 @@ def check_packed_pass(
 def _sample(groups: Sequence[PromptGroup]) -> Pack:
     """Two small groups of two completions each, so that a leak between either, or a wrong position, would show.
 
-    Made of the round's own tokens, repeated where they are too few: a round of one-word answers must not pass by default.
+    Made of the round's own tokens, repeated where they are too few: a round of one-word answers must not pass by default. Nor must
+    one that is only measured: advantages and weights are the check's own, so that there is a gradient to compare.
     The second group's prompt is long enough for a call a completion, so both layouts of `plan_attention` are compared.
     """
     longest = sorted(groups, key=lambda group: -max(c.num_forwarded for c in group.completions))
@@ -78,11 +79,11 @@ def _sample(groups: Sequence[PromptGroup]) -> Pack:
         (first, first.prompt_ids[-PROMPT_TOKENS_MAX:]),
         (second, _cycled(second.prompt_ids, DENSE_TOKENS_MAX)),
     ):
-        kept = []
-        for weighed in (group.completions[0], group.completions[-1]):
+        kept: list[WeighedCompletion] = []
+        for weighed, advantage in ((group.completions[0], 1.0), (group.completions[-1], -0.5)):
             num = min(max(len(weighed.completion.ids), COMPLETION_TOKENS_MIN), COMPLETION_TOKENS_MAX)
             ids = _cycled(weighed.completion.ids, num)
-            kept.append(replace(weighed, completion=replace(weighed.completion, ids=ids, old_logps_T=None)))
+            kept.append(WeighedCompletion(len(kept), TokenCompletion(ids, advantage), 1.0, weighed.external))
         pack.add(PromptGroup(prompt, tuple(kept)))
     return pack
 

@@ -7,6 +7,9 @@ from typing import Any, Literal, Self, get_args
 
 from swarmd.errors import ConfigError
 
+Weighting = Literal["as-own", "positive", "tapered", "cross", "shaped", "imitate"]
+Normaliser = Literal["round", "source"]
+Mismatch = Literal["auto", "off", "token", "geometric"]
 Aggregation = Literal["dapo", "grpo", "dr_grpo"]
 OptimizerName = Literal["adamw", "adam-8bit", "host", "lora"]
 
@@ -31,6 +34,20 @@ class UpdateSettings:
         gradient_checkpointing: trades a second forward for activation memory.
         optimizer: what steps, and where its memory is; see `optimizers`.
         lora_rank: of `lora`'s adapters. They want about ten times the learning rate of full training.
+        external_weighting: what stands in front of an external completion's loss; see `external.weight`.
+        external_logp_floor: under `tapered`, a wrong external completion without a usable claim counts where the own policy gives
+            it at least this mean log-prob (nats a token), else not at all. -4 is a perplexity of 55, a text that the policy would
+            not write; the embedded policy's siblings lie at -0.3 to -0.5. At -2 also fair answers of a bolder model go; at -8
+            only another alphabet does.
+        external_alpha: under `cross`, the ratio's exponent; 0 leaves the capability alone.
+        imitate_coefficient: under `imitate`, factor of the cross-entropy. 0.2 is what correct externals weigh together under
+            `as-own` in an even mix: 0.17 with one of eight correct, 0.25 with half.
+        normaliser: one for the round, or one for each source; see `weighting.weigh`.
+        mismatch: what is done about the gap between engine and trainer; see `mismatch`. `auto` is the service's to resolve,
+            which knows the engine; here it does nothing.
+        mismatch_cap: `token`: a token's ratio counts up to this (TRL's 3.0).
+        mismatch_mean_cap: `geometric`: completions whose mean ratio is further from 1 than this factor are left out. Rounding, also
+            bfloat16's, stays within 1.1 for 99 % of single tokens; log-probs taken at another temperature (1 for 0.6) give 1.76.
     Raises:
         ConfigError: a value is out of its range.
     """
@@ -53,20 +70,26 @@ class UpdateSettings:
     gradient_checkpointing: bool = False
     optimizer: OptimizerName = "adamw"
     lora_rank: int = 32
+    external_weighting: Weighting = "as-own"
+    external_logp_floor: float = -4.0
+    external_alpha: float = 1.0
+    imitate_coefficient: float = 0.2
+    normaliser: Normaliser = "round"
+    mismatch: Mismatch = "auto"
+    mismatch_cap: float = 3.0
+    mismatch_mean_cap: float = 1.2
 
     def __post_init__(self) -> None:
-        _require(
-            self.aggregation in get_args(Aggregation),
-            "aggregation",
-            self.aggregation,
-            "dapo, grpo or dr_grpo",
-        )
-        _require(
-            self.optimizer in get_args(OptimizerName),
-            "optimizer",
-            self.optimizer,
-            "adamw, adam-8bit, host or lora",
-        )
+        for name, choices in (
+            ("aggregation", get_args(Aggregation)),
+            ("optimizer", get_args(OptimizerName)),
+            ("external_weighting", get_args(Weighting)),
+            ("normaliser", get_args(Normaliser)),
+            ("mismatch", get_args(Mismatch)),
+        ):
+            _require(
+                getattr(self, name) in choices, name, getattr(self, name), f"one of {', '.join(choices)}"
+            )
         _require(0 < self.clip_low <= 1, "clip_low", self.clip_low, "above 0 and at most 1")
         for name in ("clip_high", "learning_rate", "eps", "grad_norm_max", "temperature"):
             value = getattr(self, name)
@@ -81,6 +104,15 @@ class UpdateSettings:
         _require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or above")
         for name in ("micro_batch_tokens", "head_tile", "minibatches", "epochs", "lora_rank"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or above")
+        _require(self.external_logp_floor <= 0, "external_logp_floor", self.external_logp_floor, "0 or below")
+        for name, least in (
+            ("external_alpha", 0),
+            ("imitate_coefficient", 0),
+            ("mismatch_cap", 1),
+            ("mismatch_mean_cap", 1),
+        ):
+            value = getattr(self, name)
+            _require(math.isfinite(value) and value >= least, name, value, f"{least} or above")
         limit = self.completion_tokens_max
         _require(limit is None or limit >= 1, "completion_tokens_max", limit, "1 or above")
         _require(

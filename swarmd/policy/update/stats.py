@@ -1,5 +1,6 @@
 """What an update reports: `UpdateStats`. Shares are over trained tokens; None means "there were none to measure"."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from swarmd.policy.update.external import effective_share
+from swarmd.policy.update.mismatch import measured
 from swarmd.policy.update.packing import TokenRollout
 from swarmd.policy.update.settings import UpdateSettings
 from swarmd.policy.update.token_losses import TokenPass
@@ -24,6 +27,12 @@ class UpdateStats:
         num_tokens_forwarded: tokens that went through the model for the gradient, shared prompts once a pack.
         clip_ratio_*: share of trained tokens whose gradient the clip removed, by side, then by origin.
         mean_logp_*: mean own log-prob of trained tokens; how (un)likely the own policy finds the others' text.
+        external_weight_mean, external_weight_zero, external_effective_share: of the weights in front of external completions that
+            have an advantage (under `shaped` of their tokens): mean, share of zeros, effective sample size over the number.
+        external_likelihood_ratio: own over claimed probability a token, geometric mean, where both were needed and known.
+        imitation_loss: mean cross-entropy of imitated tokens in nats, without the coefficient.
+        mismatch_ratio_*: trainer's over engine's probability of trained own tokens before the first step.
+        mismatch_cut: share of those tokens whose ratio was capped, or of own completions that the mask left out.
         entropy: mean of the policy at a sample of trained tokens, in nats.
         fast_path, self_check: whether prompts were shared, and what the one-time comparison said.
     """
@@ -49,6 +58,15 @@ class UpdateStats:
     clip_ratio_high_external: float | None = None
     mean_logp_local: float | None = None
     mean_logp_external: float | None = None
+    external_weight_mean: float | None = None
+    external_weight_zero: float | None = None
+    external_effective_share: float | None = None
+    external_likelihood_ratio: float | None = None
+    imitation_loss: float | None = None
+    mismatch_ratio_mean: float | None = None
+    mismatch_ratio_p99: float | None = None
+    mismatch_ratio_max: float | None = None
+    mismatch_cut: float | None = None
     entropy: float | None = None
     fast_path: bool = False
     self_check: str = ""
@@ -77,7 +95,7 @@ def count_round(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> U
     )
 
 
-def summarise(counts: UpdateStats, passes: Sequence[TokenPass]) -> UpdateStats:
+def summarise(counts: UpdateStats, passes: Sequence[TokenPass], settings: UpdateSettings) -> UpdateStats:
     """Add what the passes found to the round's counts."""
     external_N = torch.cat([found.external_N for found in passes])
     logps_N = torch.cat([found.logps_N for found in passes])
@@ -97,7 +115,34 @@ def summarise(counts: UpdateStats, passes: Sequence[TokenPass]) -> UpdateStats:
         mean_logp_local=_mean(logps_N[~external_N]),
         mean_logp_external=_mean(logps_N[external_N]),
         entropy=torch.cat([found.entropies_M for found in passes]).mean().item(),
+        imitation_loss=_mean(-logps_N[external_N]) if settings.external_weighting == "imitate" else None,
+        **_shaping(passes),
+        **_mismatch(passes, settings),
     )
+
+
+def _shaping(passes: Sequence[TokenPass]) -> dict[str, Any]:
+    """The weights of `shaped`, which are its tokens'."""
+    factors = [found.shaping_N[found.external_N] for found in passes if found.shaping_N is not None]
+    weights = torch.cat(factors).tolist() if factors else []
+    if not weights:
+        return {}
+    return {
+        "external_weight_mean": math.fsum(weights) / len(weights),
+        "external_weight_zero": weights.count(0.0) / len(weights),
+        "external_effective_share": effective_share(weights),
+    }
+
+
+def _mismatch(passes: Sequence[TokenPass], settings: UpdateSettings) -> dict[str, Any]:
+    found = [found.engine_log_ratios_N for found in passes if found.engine_log_ratios_N is not None]
+    if not found:
+        return {}
+    log_ratios_K = torch.cat(found)
+    log_ratios_K = log_ratios_K[~log_ratios_K.isnan()]
+    capped = log_ratios_K > math.log(settings.mismatch_cap)
+    share = capped.double().mean().item() if settings.mismatch == "token" else 0.0
+    return measured(log_ratios_K, share)
 
 
 def _mean(values: Tensor) -> float | None:

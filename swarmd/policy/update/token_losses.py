@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from swarmd.policy.update import external, mismatch
 from swarmd.policy.update.loss import TokenLoss, clipped_loss
 from swarmd.policy.update.packing import PackTensors
 from swarmd.policy.update.settings import UpdateSettings
@@ -11,7 +13,11 @@ from swarmd.policy.update.settings import UpdateSettings
 
 @dataclass(frozen=True)
 class TokenPass:
-    """What a pass over one pack found, for its N trained tokens in the order of `Pack.completions`."""
+    """What a pass over one pack found, for its N trained tokens in the order of `Pack.completions`.
+
+    `shaping_N` is the factor of `external.shaping` where that is the weighting. `engine_log_ratios_N` is the trainer's log-prob
+    before the first step less the engine's, NaN where no engine measured; None when no token of the pack has one.
+    """
 
     loss: Tensor  # this pack's part of the round's loss
     logps_N: Tensor
@@ -20,10 +26,16 @@ class TokenPass:
     external_N: Tensor
     entropies_M: Tensor
     num_forwarded: int
+    shaping_N: Tensor | None = None
+    engine_log_ratios_N: Tensor | None = None
 
 
 class TokenLosses:
-    """A pack's token losses under one set of settings; `dtype` is that of its log-probs."""
+    """A pack's token losses under one set of settings; `dtype` is that of its log-probs.
+
+    Factors in front of the loss are detached, and refer to the policy before the first step: the old log-probs where there are
+    any, else those of the pass itself.
+    """
 
     def __init__(self, tensors: PackTensors, settings: UpdateSettings) -> None:
         self._tensors, self._settings = tensors, settings
@@ -35,24 +47,48 @@ class TokenLosses:
 
     def finish(self, logps_N: Tensor, entropies_M: Tensor, num_forwarded: int) -> TokenPass:
         """The pack's result, once all log-probs are there."""
-        every = self._token_loss(logps_N, slice(None))
+        every = slice(None)
+        found = self._token_loss(logps_N, every)
         return TokenPass(
-            (every.loss_N * self._tensors.weights_N).sum(),
+            (found.loss_N * self._tensors.weights_N).sum(),
             logps_N,
-            every.clipped_low_N,
-            every.clipped_high_N,
+            found.clipped_low_N,
+            found.clipped_high_N,
             self._tensors.external_N,
             entropies_M,
             num_forwarded,
+            self._shaping(logps_N, every),
+            self._engine_log_ratios(logps_N, every),
         )
 
     def _token_loss(self, logps: Tensor, part: slice) -> TokenLoss:
-        tensors = self._tensors
-        old = None if tensors.old_logps_N is None else tensors.old_logps_N[part]
-        return clipped_loss(
+        tensors, settings = self._tensors, self._settings
+        found = clipped_loss(
             logps,
-            old,
+            None if tensors.old_logps_N is None else tensors.old_logps_N[part],
             tensors.advantages_N[part],
-            clip_low=self._settings.clip_low,
-            clip_high=self._settings.clip_high,
+            clip_low=settings.clip_low,
+            clip_high=settings.clip_high,
         )
+        if settings.external_weighting == "imitate":
+            found = found.imitating(tensors.external_N[part], logps)
+        if (shaping := self._shaping(logps, part)) is not None:
+            found = found.scaled(shaping)
+        if settings.mismatch == "token" and (ratios := self._engine_log_ratios(logps, part)) is not None:
+            found = found.scaled(mismatch.factors(ratios, settings.mismatch_cap))
+        return found
+
+    def _shaping(self, logps: Tensor, part: slice) -> Tensor | None:
+        """Factors of external tokens by the policy's own probability, 1 for own ones; None under any other weighting."""
+        if self._settings.external_weighting != "shaped":
+            return None
+        return torch.where(self._tensors.external_N[part], external.shaping(self._before(logps, part)), 1.0)
+
+    def _engine_log_ratios(self, logps: Tensor, part: slice) -> Tensor | None:
+        engine_N = self._tensors.engine_logps_N
+        return None if engine_N is None else self._before(logps, part) - engine_N[part]
+
+    def _before(self, logps: Tensor, part: slice) -> Tensor:
+        """Log-probs under the policy before the first step."""
+        old_N = self._tensors.old_logps_N
+        return logps if old_N is None else torch.where(old_N[part].isnan(), logps, old_N[part])

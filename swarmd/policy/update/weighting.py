@@ -5,7 +5,7 @@ The round's loss is `sum over tokens of weight x token loss`, so it cannot depen
 
 from collections.abc import Sequence
 
-from swarmd.policy.update.packing import PromptGroup, TokenRollout, WeighedCompletion
+from swarmd.policy.update.packing import PromptGroup, TokenCompletion, TokenRollout, WeighedCompletion
 from swarmd.policy.update.settings import UpdateSettings
 
 
@@ -40,19 +40,58 @@ def weigh(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> list[Pr
     """Weigh a round's completions, then keep only those that carry gradient.
 
     With no KL and no entropy term a completion of zero advantage (or zero weight) has an exactly zero gradient: it stays
-    in the normalisers and is never forwarded.
+    in the normalisers and is never forwarded. What stands in front of a completion (`TokenCompletion.weight`) is in none.
+
+    With `normaliser` "source" own and external completions have one normaliser each, and the two losses are added in proportion
+    to their numbers of rollouts. Externals that are imitated are never in the normaliser of the policy gradient.
     """
-    completions = [completion for rollout in rollouts for completion in rollout.completions]
-    counted = [completion.finished or not settings.mask_unfinished for completion in completions]
-    weights = iter(enumerate(token_weights([len(c.ids) for c in completions], counted, settings)))
+    weights = iter(enumerate(_weights(rollouts, settings)))
     groups = []
     for rollout in rollouts:
+        imitated = rollout.external and settings.external_weighting == "imitate"
         kept = []
         for completion in rollout.completions:
             index, weight = next(weights)
             weight *= completion.weight
-            if weight != 0 and completion.advantage != 0:
+            if weight != 0 and (imitated or completion.advantage != 0):
                 kept.append(WeighedCompletion(index, completion, weight, rollout.external))
         if kept:
             groups.append(PromptGroup(rollout.prompt_ids, tuple(kept)))
     return groups
+
+
+def _weights(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> list[float]:
+    """One token's weight of each of the round's completions."""
+    completions = [(c, rollout.external) for rollout in rollouts for c in rollout.completions]
+    own = [number for number, (_, external) in enumerate(completions) if not external]
+    theirs = [number for number, (_, external) in enumerate(completions) if external]
+    weights_C = [0.0] * len(completions)
+    if settings.external_weighting == "imitate":
+        parts = [(own, 1.0)]
+        _add_imitation(weights_C, [(number, completions[number][0]) for number in theirs], settings)
+    elif settings.normaliser == "source":
+        share = sum(rollout.external for rollout in rollouts) / max(1, len(rollouts))
+        parts = [(own, 1 - share), (theirs, share)]
+    else:
+        parts = [([*own, *theirs], 1.0)]
+    for numbers, share in parts:
+        chosen = [completions[number][0] for number in numbers]
+        counted = [_is_counted(c, settings) for c in chosen]
+        of_part = token_weights([len(c.ids) for c in chosen], counted, settings)
+        for number, weight in zip(numbers, of_part, strict=True):
+            weights_C[number] = share * weight
+    return weights_C
+
+
+def _add_imitation(
+    weights_C: list[float], numbered: Sequence[tuple[int, TokenCompletion]], settings: UpdateSettings
+) -> None:
+    """The best external completions share `imitate_coefficient`, each token alike; they are in no other normaliser."""
+    best = [(number, c) for number, c in numbered if c.best and _is_counted(c, settings)]
+    num_tokens = sum(len(c.ids) for _, c in best)
+    for number, c in best:
+        weights_C[number] = settings.imitate_coefficient / num_tokens if c.ids else 0.0
+
+
+def _is_counted(completion: TokenCompletion, settings: UpdateSettings) -> bool:
+    return completion.finished or not settings.mask_unfinished

@@ -1,0 +1,49 @@
+"""The gap between engine and trainer, as a ratio of each sampled token, and two ways to mend it: `factors` and `keeps`.
+
+An engine with weights of its own computes in another order, precision or version than the trainer, so it samples from a slightly
+other policy than the one whose gradient is taken. `exp(trainer's log-prob - engine's)` of sampled tokens says how far (it is 1 on
+average between equal policies), and corrects for it: truncated importance sampling, as TRL 1.16 offers for vLLM. Where the
+trainer is an update ahead of the engine's weights, the same ratio covers that update, too. All of it is detached.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from swarmd.policy.update.settings import Mismatch
+
+# Log ratios are held within this before they are averaged: one token of an engine that fell apart leaves a number to look at.
+LOG_RATIO_SHOWN_MAX = 20.0
+
+
+def resolve(wanted: Mismatch, *, engine_keeps_weights: bool) -> Mismatch:
+    """What `auto` means: `token` where the engine has weights of its own, `off` where it samples from the trainer's module."""
+    return wanted if wanted != "auto" else ("token" if engine_keeps_weights else "off")
+
+
+def factors(log_ratios_N: Tensor, cap: float) -> Tensor:
+    """Of each token `min(ratio, cap)`; 1 where there is none (NaN). The cap bounds the variance, at the price of a small bias."""
+    return torch.where(log_ratios_N.isnan(), 0.0, log_ratios_N).exp().clamp(max=cap)
+
+
+def keeps(log_ratios_T: Sequence[float], mean_cap: float) -> bool:
+    """Whether a completion's geometric mean ratio lies within [1 / mean_cap, mean_cap]. One without ratios is kept."""
+    if not log_ratios_T:
+        return True
+    return abs(math.fsum(log_ratios_T) / len(log_ratios_T)) <= math.log(mean_cap)
+
+
+def measured(log_ratios_N: Tensor, share_cut: float) -> dict[str, Any]:
+    """The gauges of `UpdateStats`: mean, 99th percentile and maximum of the tokens' ratios, and the share that was cut."""
+    if not len(log_ratios_N):
+        return {}
+    ratios_N = log_ratios_N.double().clamp(-LOG_RATIO_SHOWN_MAX, LOG_RATIO_SHOWN_MAX).exp().sort().values
+    return {
+        "mismatch_ratio_mean": ratios_N.mean().item(),
+        "mismatch_ratio_p99": ratios_N[math.ceil(0.99 * len(ratios_N)) - 1].item(),
+        "mismatch_ratio_max": ratios_N[-1].item(),
+        "mismatch_cut": share_cut,
+    }

@@ -1,0 +1,139 @@
+"""What a round must know before its first step: weights of external completions, and own ones that the engine sampled too far off.
+
+One pass without gradient, and only over completions whose weight depends on it: negative externals under `tapered`, those with a
+claim under `cross`, own ones under the geometric mask. Nothing else is forwarded.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from swarmd.policy.update import external, mismatch
+from swarmd.policy.update.packing import TokenCompletion, TokenRollout
+from swarmd.policy.update.settings import UpdateSettings
+
+LogProbs = Callable[[Sequence[TokenRollout]], list[list[tuple[float, ...]]]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The round with its weights set, and fields of `UpdateStats` that were found on the way."""
+
+    rollouts: list[TokenRollout]
+    stats: dict[str, Any] = field(default_factory=dict)
+
+
+def prepare(rollouts: Sequence[TokenRollout], settings: UpdateSettings, log_probs: LogProbs) -> Prepared:
+    """Set every completion's `weight`. `log_probs` are those of the policy as it is, which is before the first step."""
+    own_logps = _log_probs_where(rollouts, lambda r, c: _is_needed(r, c, settings), log_probs)
+    result, found = [], _Found()
+    for place, rollout in enumerate(rollouts):
+        completions = []
+        for number, completion in enumerate(rollout.completions):
+            logps_T = own_logps.get((place, number))
+            weigh = _weigh_external if rollout.external else _weigh_own
+            weight = weigh(rollout, completion, logps_T, settings, found)
+            completions.append(replace(completion, weight=completion.weight * weight))
+        result.append(replace(rollout, completions=tuple(completions)))
+    return Prepared(result, found.stats())
+
+
+@dataclass
+class _Found:
+    weights: list[float] = field(default_factory=list)
+    log_ratios: list[float] = field(default_factory=list)
+    engine_log_ratios: list[float] = field(default_factory=list)
+    kept: list[bool] = field(default_factory=list)
+
+    def stats(self) -> dict[str, Any]:
+        stats: dict[str, Any] = {}
+        if self.weights:
+            stats = {
+                "external_weight_mean": math.fsum(self.weights) / len(self.weights),
+                "external_weight_zero": self.weights.count(0.0) / len(self.weights),
+                "external_effective_share": external.effective_share(self.weights),
+                "external_likelihood_ratio": external.mean_shown_ratio(self.log_ratios),
+            }
+        if self.kept:
+            share = self.kept.count(False) / len(self.kept)
+            stats |= mismatch.measured(torch.tensor(self.engine_log_ratios, dtype=torch.float64), share)
+        return stats
+
+
+def _weigh_external(
+    rollout: TokenRollout,
+    completion: TokenCompletion,
+    logps_T: tuple[float, ...] | None,
+    settings: UpdateSettings,
+    found: _Found,
+) -> float:
+    own_logp = math.fsum(logps_T) / len(logps_T) if logps_T else None
+    weight = external.weight(completion, own_logp, rollout.capability, settings)
+    if _can_train(completion, settings) and settings.external_weighting != "shaped":
+        found.weights.append(weight)  # those of `shaped` are its tokens', which the passes know
+        if own_logp is not None and completion.claimed_logp is not None and math.isfinite(own_logp):
+            found.log_ratios.append(own_logp - completion.claimed_logp)
+    return weight
+
+
+def _weigh_own(
+    rollout: TokenRollout,
+    completion: TokenCompletion,
+    logps_T: tuple[float, ...] | None,
+    settings: UpdateSettings,
+    found: _Found,
+) -> float:
+    if settings.mismatch != "geometric" or not logps_T or completion.engine_logps_T is None:
+        return 1.0
+    log_ratios_T = [own - engine for own, engine in zip(logps_T, completion.engine_logps_T, strict=True)]
+    found.engine_log_ratios.extend(log_ratios_T)
+    found.kept.append(mismatch.keeps(log_ratios_T, settings.mismatch_mean_cap))
+    return float(found.kept[-1])
+
+
+def _is_needed(rollout: TokenRollout, completion: TokenCompletion, settings: UpdateSettings) -> bool:
+    if not _can_train(completion, settings):
+        return False
+    if rollout.external:
+        return external.needs_own_logp(completion, settings)
+    return settings.mismatch == "geometric" and completion.engine_logps_T is not None
+
+
+def _can_train(completion: TokenCompletion, settings: UpdateSettings) -> bool:
+    """Whether there is anything to weigh: tokens, an advantage, and not masked."""
+    return (
+        bool(completion.ids)
+        and completion.advantage != 0
+        and (completion.finished or not settings.mask_unfinished)
+    )
+
+
+def _log_probs_where(
+    rollouts: Sequence[TokenRollout],
+    wanted: Callable[[TokenRollout, TokenCompletion], bool],
+    log_probs: LogProbs,
+) -> dict[tuple[int, int], tuple[float, ...]]:
+    """Log-probs before the first step by rollout and completion: those at hand (`old_logps_T`), the others by one pass."""
+    known: dict[tuple[int, int], tuple[float, ...]] = {}
+    missing: list[TokenRollout] = []
+    places: list[list[tuple[int, int]]] = []
+    for place, rollout in enumerate(rollouts):
+        numbers = [n for n, completion in enumerate(rollout.completions) if wanted(rollout, completion)]
+        known |= {(place, n): logps for n in numbers if (logps := rollout.completions[n].old_logps_T)}
+        left = [n for n in numbers if (place, n) not in known]
+        if left:
+            missing.append(replace(rollout, completions=tuple(rollout.completions[n] for n in left)))
+            places.append([(place, n) for n in left])
+    if missing:
+        known |= dict(_flat(places, log_probs(missing)))
+    return known
+
+
+def _flat(
+    places: list[list[tuple[int, int]]], logps: list[list[tuple[float, ...]]]
+) -> Iterator[tuple[tuple[int, int], tuple[float, ...]]]:
+    for places_G, logps_G in zip(places, logps, strict=True):
+        yield from zip(places_G, logps_G, strict=True)

@@ -1,0 +1,88 @@
+"""Scored rollouts to token rollouts: which claims are kept, what is best, and whose baseline is shifted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.policy.model.loading import load_tokeniser
+from swarmd.policy.options import PolicyOptions
+from swarmd.policy.training_set import token_rollouts
+from swarmd.policy.update.packing import TokenCompletion, TokenRollout
+
+LONG = "one two " * 50
+
+
+def rollout_of(
+    model_dir: Path, completions: list[ScoredCompletion], *, external: bool = True, **settings: Any
+) -> TokenRollout:
+    scored = ScoredRollout(b"b" * 32, 0, 0, "one?", tuple(completions), 0, 0, external, 0.5)
+    options = PolicyOptions.from_settings({"tokens_max": 12, **settings})
+    (found,) = token_rollouts([scored], load_tokeniser(model_dir), options, 256)
+    return found
+
+
+def claiming(
+    model_dir: Path, text: str, logprob_sum: float | None, num_tokens: int | None
+) -> TokenCompletion:
+    made = ScoredCompletion(text, True, 1.0, logprob_sum=logprob_sum, num_tokens=num_tokens)
+    return rollout_of(model_dir, [made, ScoredCompletion("4", True, 0.0)]).completions[0]
+
+
+def test_a_claim_is_taken_over_our_own_tokens(model_dir: Path) -> None:
+    found = claiming(model_dir, "three", -6.0, 99)
+    assert found.claimed_logp == pytest.approx(-6.0 / len(found.ids))
+
+
+def test_a_claim_on_a_text_that_we_cut_is_the_senders_mean(model_dir: Path) -> None:
+    found = claiming(model_dir, LONG, -60.0, 120)
+    assert (len(found.ids), found.claimed_logp) == (12, -0.5)
+
+
+def test_a_text_that_just_fits_was_not_cut(model_dir: Path) -> None:
+    text = "a"
+    while len(claiming(model_dir, text, -6.0, 99).ids) < 12:
+        text += "a"
+    found = claiming(model_dir, text, -6.0, 99)
+    assert (found.finished, found.claimed_logp) == (True, -0.5)
+
+
+def test_without_a_claim_there_is_none(model_dir: Path) -> None:
+    assert claiming(model_dir, "three", None, 3).claimed_logp is None
+
+
+def test_an_own_completion_claims_nothing_and_measures(model_dir: Path) -> None:
+    own = ScoredCompletion("?", True, 1.0, (7, 8, 2), -1.5, 3, (-0.5, -0.25, -0.75))
+    found = rollout_of(model_dir, [own, ScoredCompletion("4", True, 0.0)], external=False).completions
+    assert (found[0].claimed_logp, found[0].engine_logps_T) == (None, (-0.5, -0.25, -0.75))
+    assert found[1].engine_logps_T is None
+
+
+@pytest.mark.parametrize(
+    ("rewards", "best"),
+    [
+        ([1.0, 0.0, 1.0], [True, False, True]),
+        ([0.2, 0.1, 0.0], [True, False, False]),
+        ([1.0, 1.0], [False, False]),
+        ([0.0, 0.0], [False, False]),
+    ],
+)
+def test_the_best_have_the_highest_reward_and_not_all_have_it(
+    model_dir: Path, rewards: list[float], best: list[bool]
+) -> None:
+    made = [ScoredCompletion("three", True, reward) for reward in rewards]
+    assert [c.best for c in rollout_of(model_dir, made).completions] == best
+
+
+@pytest.mark.parametrize(("external", "moved"), [(True, 0.25), (False, 0.0)])
+def test_only_the_externals_baseline_is_shifted(model_dir: Path, external: bool, moved: float) -> None:
+    made = [ScoredCompletion("three", True, 1.0), ScoredCompletion("4", True, 0.0)]
+    found = rollout_of(
+        model_dir, made, external=external, advantage_scale="none", external_baseline_shift=-0.25
+    )
+    assert [c.advantage for c in found.completions] == [0.5 + moved, -0.5 + moved]
+
+
+def test_the_authors_capability_goes_with_the_rollout(model_dir: Path) -> None:
+    assert rollout_of(model_dir, [ScoredCompletion("three", True, 1.0)]).capability == 0.5

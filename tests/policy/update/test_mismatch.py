@@ -1,0 +1,113 @@
+"""Engine against trainer: ratios of tokens, masks of completions, and the gauges, by their closed forms."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from swarmd.policy.update.learner import Learner, TokenRollout, UpdateSettings
+from swarmd.policy.update.mismatch import factors, keeps, measured, resolve
+from swarmd.policy.update.settings import Mismatch
+from tests.policy.tiny_models import build, round_of
+
+NAN = math.nan
+
+
+def test_a_factor_is_the_ratio_up_to_the_cap() -> None:
+    log_ratios = torch.tensor([0.0, math.log(2.0), math.log(5.0), -1.0, NAN, 1e4, -1e4], dtype=torch.float64)
+    assert factors(log_ratios, 3.0).tolist() == pytest.approx([1, 2, 3, math.exp(-1), 1, 3, 0])
+
+
+@pytest.mark.parametrize(
+    ("log_ratios", "kept"),
+    [
+        ([], True),
+        ([0.18, 0.18], True),  # log 1.2 = 0.1823
+        ([0.19, 0.19], False),
+        ([-0.19, -0.19], False),
+        ([2.0, -2.0], True),  # the mean counts
+        ([NAN], False),
+    ],
+)
+def test_the_mask_keeps_mean_ratios_near_one(log_ratios: list[float], kept: bool) -> None:
+    assert keeps(log_ratios, 1.2) is kept
+
+
+def test_gauges_of_known_ratios() -> None:
+    log_ratios = torch.tensor([0.0] * 98 + [math.log(2.0), math.log(4.0)])
+    found = measured(log_ratios, 0.25)
+    assert found["mismatch_ratio_mean"] == pytest.approx(1.04)
+    assert found["mismatch_ratio_p99"] == pytest.approx(2.0)
+    assert found["mismatch_ratio_max"] == pytest.approx(4.0)
+    assert found["mismatch_cut"] == 0.25
+
+
+def test_gauges_of_nothing_and_of_a_broken_engine() -> None:
+    assert measured(torch.tensor([]), 0.0) == {}
+    assert math.isfinite(measured(torch.tensor([1e30, -math.inf]), 0.0)["mismatch_ratio_mean"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "keeps_weights", "found"),
+    [
+        ("auto", True, "token"),
+        ("auto", False, "off"),
+        ("off", True, "off"),
+        ("geometric", False, "geometric"),
+    ],
+)
+def test_auto_asks_whose_weights_the_engine_has(wanted: Mismatch, keeps_weights: bool, found: str) -> None:
+    assert resolve(wanted, engine_keeps_weights=keeps_weights) == found
+
+
+# Through the learner.
+
+
+def sampled(rollouts: list[TokenRollout], learner: Learner, *shifts: float) -> list[TokenRollout]:
+    """Own completions as an engine measured them that is off by one of `shifts`, in turn; the policy's ratio is its opposite."""
+    result = []
+    for rollout, logps_G in zip(rollouts, learner.log_probs(rollouts), strict=True):
+        completions = tuple(
+            completion
+            if rollout.external
+            else replace(completion, engine_logps_T=tuple(logp + shifts[n % len(shifts)] for logp in logps))
+            for n, (completion, logps) in enumerate(zip(rollout.completions, logps_G, strict=True))
+        )
+        result.append(replace(rollout, completions=completions))
+    return result
+
+
+def settings(mismatch: Mismatch, **others: float) -> UpdateSettings:
+    return UpdateSettings.from_dict({"learning_rate": 1e-4, "mismatch": mismatch, **others})
+
+
+@pytest.mark.parametrize(
+    ("mismatch", "cut"), [("off", 0.0), ("auto", 0.0), ("token", 1.0), ("geometric", 1.0)]
+)
+def test_the_gap_is_measured_whatever_is_done_about_it(mismatch: Mismatch, cut: float) -> None:
+    learner = Learner(build(), settings(mismatch))
+    stats = learner.update(sampled(round_of(), learner, -math.log(4.0)))
+    assert stats.mismatch_ratio_mean == pytest.approx(4.0, rel=1e-4)
+    assert stats.mismatch_ratio_max == pytest.approx(4.0, rel=1e-4)
+    assert stats.mismatch_cut == cut
+
+
+def test_an_engine_that_measured_nothing_is_not_measured() -> None:
+    stats = Learner(build(), settings("token")).update(round_of())
+    assert (stats.mismatch_ratio_mean, stats.mismatch_cut) == (None, None)
+
+
+def test_a_masked_completion_is_not_forwarded_for_the_gradient() -> None:
+    learner = Learner(build(), settings("geometric"))
+    rollouts = round_of(num_external=0)
+    stats = learner.update(sampled(rollouts, learner, 0.0, 1.0))  # every second one is off
+    kept = [c for r in rollouts for n, c in enumerate(r.completions) if n % 2 == 0 and c.advantage]
+    assert stats.num_tokens_trained == sum(len(c.ids) for c in kept)
+    assert stats.mismatch_cut == pytest.approx(1 / 3)  # of three with an advantage, the second
+
+
+def test_masking_everything_is_a_round_without_signal() -> None:
+    learner = Learner(build(), settings("geometric"))
+    stats = learner.update(sampled(round_of(num_external=0), learner, 1.0))
+    assert (stats.skipped, stats.num_steps, stats.mismatch_cut) == ("zero_advantage", 0, 1.0)
