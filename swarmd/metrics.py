@@ -14,7 +14,9 @@ from prometheus_client.process_collector import ProcessCollector
 ORIGINS = ("local", "external")
 PHASES = ("starting", "idle", "wait", "update", "evaluate")
 WORKERS = ("network", "generation", "update", "scorer")
-RESTART_REASONS = ("crash", "hang", "start")
+RESTART_REASONS = ("crash", "killed", "hang", "start")
+# The memory plans in order; `swarmd.policy.plans.ladder` has them too.
+MEMORY_PLANS = ("resident", "time-share", "checkpointing", "adam-8bit", "host-optimizer", "lora")
 SKIP_REASONS = ("no_data", "zero_advantage", "non_finite", "oom", "failed")
 DISCARD_REASONS = (
     "held_out",
@@ -73,6 +75,8 @@ class Metrics:
         self.loop_lag = histogram(
             "loop_lag_seconds", "Delay of a 1 s timer: the event loop's health.", _LAG_BUCKETS_S
         )
+        self.memory_plan = gauge("memory_plan", "State set: the memory plan in force.", "plan")
+        self.memory_plan_changes = counter("memory_plan_changes", "Changes of the memory plan while running.")
         self.phase = gauge("phase", "State set: what the update loop does now.", "phase")
         self.phase_seconds = counter("phase_seconds", "Time spent in each phase.", "phase")
         self.disk_free = gauge("state_disk_free_bytes", "Free space where the state lives.")
@@ -185,6 +189,7 @@ class Metrics:
         for metric, values in (
             (self.worker_up, WORKERS),
             (self.phase, PHASES),
+            (self.memory_plan, MEMORY_PLANS),
             (self.phase_seconds, PHASES),
             (self.peers, ("inbound", "outbound")),
             (self.published, PUBLISH_RESULTS),
@@ -213,6 +218,11 @@ class Metrics:
         self._phase_now = phase
         for name in PHASES:
             self.phase.labels(name).set(1 if name == phase else 0)
+
+    def set_memory_plan(self, name: str) -> None:
+        """Exactly one plan is 1."""
+        for plan in MEMORY_PLANS:
+            self.memory_plan.labels(plan).set(1 if plan == name else 0)
 
     def render(self) -> bytes:
         """The exposition text, with the phase under way counted up to now."""

@@ -142,6 +142,8 @@ def _make_children(node: Node, model_dir: Path, inbox: trio.MemorySendChannel[by
         model=node.model,
         model_dir=model_dir,
         placement=node.placement,
+        plan=lambda: node.memory.name,
+        plan_key=node.plan_key,
     )
 
     def on_event(name: str, data: dict[str, Any]) -> None:
@@ -150,12 +152,16 @@ def _make_children(node: Node, model_dir: Path, inbox: trio.MemorySendChannel[by
                 inbox.send_nowait(data["data"])
             except trio.WouldBlock:
                 node.metrics.buffer_discarded.labels("queue_full").inc()
+        elif name == "plan":
+            node.memory.changed(data)
 
     def on_restart(name: str, reason: str) -> None:
         node.metrics.worker_restarts.labels(name, reason).inc()
+        if reason == "killed" and node.children[name] is node.learner:
+            node.memory.killed()
 
     for name, spec in specs.items():
-        listener = on_event if name == "network" else None
+        listener = on_event if name != "scorer" else None
         node.children[name] = Child(spec, on_event=listener, on_restart=partial(on_restart, name))
 
 

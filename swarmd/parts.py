@@ -1,7 +1,9 @@
 """The parts of one node that need no child process: identity, model, manifest, buffer. `swarmd.node` brings them to life."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from swarmd import __version__
 from swarmd.config import Config
@@ -10,10 +12,14 @@ from swarmd.errors import StateError
 from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.pools import LocalPool
 from swarmd.launch import Placement, count_gpus, place, require_space, weights_directory
+from swarmd.loops.memory_plan import MemoryPlan
 from swarmd.loops.ports import Say
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
+from swarmd.planning import memory_choice, plan_key, work_of
 from swarmd.policy.model.resolve import ResolvedModel, resolve_device, resolve_model
+from swarmd.policy.plans.report import start_line
+from swarmd.policy.plans.room import num_oom_kills
 from swarmd.policy.state.checkpoints import read_state
 from swarmd.processes.supervise import Child
 from swarmd.protocol.manifest import Manifest, load_manifest
@@ -39,6 +45,8 @@ class Node:
     buffer: SwarmBuffer
     metrics: Metrics
     progress: Progress
+    memory: MemoryPlan
+    plan_key: str
     weights_dir: Path | None
     rounds_max: int | None
     children: dict[str, Child] = field(default_factory=dict)
@@ -64,13 +72,14 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     device = resolve_device(config.policy.device, config.policy.model)
     placement = place(config.policy.placement, device, count_gpus())
     say(f"✓ model      {config.policy.model} on {device}, {placement.kind}")
+    state = read_state(data_dir.checkpoints) or {}
+    plan, plans, key = _memory(config, model, placement, state, say)
     require_space(data_dir, model)
     name = config.swarm.name
     if name == "auto":
         name = "tiny" if model.kind == "tiny" else "reasoning"
     manifest = load_manifest(name)
     say(f"✓ swarm      {manifest.name} · {len(manifest.datasets)} datasets · topic {manifest.topic}")
-    state = read_state(data_dir.checkpoints) or {}
     if state.get("manifest") not in (None, manifest.digest.hex()):
         raise StateError(
             f"{data_dir.root} belongs to another swarm (manifest {str(state['manifest'])[:16]})",
@@ -78,6 +87,11 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
             "use another --data-dir for another swarm",
         )
     staleness = config.experience.staleness_max
+    progress = Progress(
+        LocalPool(staleness_max=staleness if staleness >= 0 else int(placement.kind == "split"))
+    )
+    progress.plan = plan
+    metrics = Metrics([d.name for d in manifest.datasets], REFUSALS)
     return Node(
         config=config,
         data_dir=data_dir,
@@ -88,15 +102,34 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         model=model,
         placement=placement,
         buffer=_open_buffer(config, data_dir, manifest, say),
-        metrics=Metrics([d.name for d in manifest.datasets], REFUSALS),
-        progress=Progress(
-            LocalPool(staleness_max=staleness if staleness >= 0 else int(placement.kind == "split"))
-        ),
+        metrics=metrics,
+        progress=progress,
+        memory=MemoryPlan(plans, progress, metrics, say, num_oom_kills),
+        plan_key=key,
         weights_dir=(
             weights_directory(data_dir, model, identity.peer_id) if placement.kind == "split" else None
         ),
         rounds_max=rounds_max,
     )
+
+
+def _memory(
+    config: Config, model: ResolvedModel, placement: Placement, state: Mapping[str, Any], say: Say
+) -> tuple[str, tuple[str, ...], str]:
+    """The memory plan to begin with, all plans, and the key under which a checkpoint remembers them.
+
+    Raises:
+        OutOfMemory: none fits, and nothing has been downloaded yet.
+    """
+    choice = memory_choice(config, model, placement)
+    if choice is None:
+        say(f"! memory     {model.name} does not tell its sizes: what it needs is not known")
+        return "", (), ""
+    key = plan_key(choice, work_of(config, model))
+    if state.get("plan_key") == key and not choice.forced:
+        choice = memory_choice(config, model, placement, last=state["plan"]) or choice
+    say(start_line(choice))
+    return choice.required().plan.name, choice.names, key
 
 
 def _open_buffer(config: Config, data_dir: DataDir, manifest: Manifest, say: Say) -> SwarmBuffer:

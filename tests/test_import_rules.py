@@ -42,6 +42,7 @@ MUST_NOT_LOAD: dict[str, set[str]] = {
     "control": {"libp2p", "torch"},
     "node": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "parts": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
+    "planning": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "launch": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "api": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "cli": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},

@@ -36,7 +36,8 @@ def memory(
     """What a model needs, what is free, every plan, and the one a start would take; nothing is downloaded."""
     from swarmd.config import load_config
     from swarmd.errors import ModelUnavailable
-    from swarmd.launch import count_gpus, memory_choice, place
+    from swarmd.launch import count_gpus, place
+    from swarmd.planning import memory_choice
     from swarmd.policy.model.resolve import resolve_device, resolve_model
     from swarmd.policy.plans.report import document, screen
 

@@ -28,6 +28,7 @@ AUTHORS_KEPT = 4096
 class Progress:
     """Round and version count completed updates of this node; `phase` is one of `metrics.PHASES`.
 
+    `plan` is the memory plan in force, empty where there is none.
     `generate_error` and `checkpoint_error` are what went wrong last, until it goes well again.
     """
 
@@ -35,6 +36,7 @@ class Progress:
     round: int = 0
     policy_version: int = 0
     phase: str = "starting"
+    plan: str = ""
     rounds: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
     evaluations: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
     used_by_author: dict[str, int] = field(default_factory=dict)

@@ -56,6 +56,7 @@ def status_document(
             "device": about.device,
             "placement": about.placement,
             "policy_version": progress.policy_version,
+            "plan": progress.plan,
         },
         "round": progress.round,
         "phase": progress.phase,

@@ -10,7 +10,7 @@ from swarmd.experience.advantages import EPS, Scale
 from swarmd.policy.update.settings import UpdateSettings
 
 # What no section of the configuration has: the daemon sets it.
-_OTHER_KEYS = ("checkpoints_keep", "engine_eager", "engine_sleeps")
+_OTHER_KEYS = ("checkpoints_keep", "plan_key", "engine_eager", "engine_sleeps")
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class PolicyOptions:
         advantage_scale, advantage_eps: see `experience.advantages`.
         external_baseline_shift: its `baseline_shift`, for external rollouts.
         checkpoints_keep: how many are kept.
+        plan, plan_key: the memory plan to begin with, and what the daemon wants to find beside it in a checkpoint.
         update: the learner's settings.
     """
 
@@ -39,6 +40,8 @@ class PolicyOptions:
     advantage_eps: float
     external_baseline_shift: float
     checkpoints_keep: int
+    plan: str
+    plan_key: str
     update: UpdateSettings
 
     @classmethod
@@ -71,5 +74,7 @@ class PolicyOptions:
             advantage_eps=settings.get("advantage_eps", EPS),
             external_baseline_shift=settings.get("external_baseline_shift", 0.0),
             checkpoints_keep=settings.get("checkpoints_keep", 2),
+            plan=settings.get("plan", "auto"),
+            plan_key=settings.get("plan_key", ""),
             update=UpdateSettings.from_dict(update),
         )

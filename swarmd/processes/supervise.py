@@ -55,7 +55,8 @@ class Child:
     Args:
         spec: what to run.
         on_event: called with (name, data) for each event; plain and quick, it runs inside the reader.
-        on_restart: called with the reason (`crash`, `hang`, `start`) whenever a child has to be replaced.
+        on_restart: called with the reason (`crash`, `killed`, `hang`, `start`) whenever a child has to be replaced, before the
+            arguments of the next are asked for. `killed`: by a SIGKILL that was not ours, most often the kernel out of memory.
     """
 
     def __init__(
@@ -137,7 +138,9 @@ class Child:
                         raise
                     reason = "start"
                 finally:
-                    await _end(process, connection)
+                    killed = await _end(process, connection)
+                if killed and reason == "crash":
+                    reason = "killed"
                 self.num_restarts += 1
                 self._on_restart(reason)
                 if trio.current_time() - began > HEALTHY_S:
@@ -259,18 +262,23 @@ async def _spawn(spec: ChildSpec) -> tuple[trio.Process, _Connection]:
     return process, _Connection(spec, stream)
 
 
-async def _end(process: trio.Process, connection: _Connection) -> None:
-    """Close the socket, at which the child ends itself; kill its whole session if it does not within 3 s."""
+async def _end(process: trio.Process, connection: _Connection) -> bool:
+    """Close the socket, at which the child ends itself; kill its whole session if it does not within 3 s.
+
+    Returns whether somebody else had killed it.
+    """
     connection.fail("crash")
     with trio.CancelScope(shield=True):
         await connection.aclose()
         if connection.reason != "hang":
             with trio.move_on_after(3):
                 await process.wait()
+        killed = bool(process.returncode == -signal.SIGKILL)
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+    return killed
 
 
 def _open_log(path: Path) -> Any:

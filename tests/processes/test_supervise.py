@@ -22,12 +22,16 @@ SERVICES = "tests.processes.services"
 
 @asynccontextmanager
 async def running(
-    tmp_path: Path, service: str = "Blocking", on_event: Callable[[str, Any], None] | None = None, **args: Any
+    tmp_path: Path,
+    service: str = "Blocking",
+    on_event: Callable[[str, Any], None] | None = None,
+    on_restart: Callable[[str], None] | None = None,
+    **args: Any,
 ) -> AsyncIterator[Child]:
     spec = ChildSpec(
         name="test", service=f"{SERVICES}:{service}", args=lambda: args, log_path=tmp_path / "test.log"
     )
-    child = Child(spec, on_event=on_event)
+    child = Child(spec, on_event=on_event, on_restart=on_restart)
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             await nursery.start(child.run)
@@ -98,6 +102,28 @@ async def test_a_killed_child_is_replaced_and_later_calls_reach_the_new_one(
                 await trio.sleep(0.05)
         assert await child.call("echo", value=1) == 1
         assert child.num_restarts == 1
+
+
+@pytest.mark.parametrize(("sign", "reason"), [(signal.SIGKILL, "killed"), (signal.SIGTERM, "crash")])
+async def test_a_kill_from_outside_is_told_from_a_crash_before_the_next_start(
+    tmp_path: Path, sign: int, reason: str
+) -> None:
+    reasons: list[tuple[str, int]] = []
+    async with running(tmp_path, on_restart=lambda why: reasons.append((why, child.info["pid"]))) as child:
+        before = child.info["pid"]
+        os.kill(before, sign)
+        await gone(before)
+        assert await child.call("echo", value=1) == 1
+    assert reasons == [(reason, before)]
+
+
+async def test_our_own_kill_of_a_child_that_hangs_is_not_somebody_elses(tmp_path: Path) -> None:
+    reasons: list[str] = []
+    async with running(tmp_path, on_restart=reasons.append) as child:
+        with pytest.raises(ChildDied):
+            await child.call("stall", within_s=0.3)
+        assert await child.call("echo", value=2) == 2
+    assert reasons == ["hang"]
 
 
 async def test_a_call_under_way_when_the_child_dies_raises(tmp_path: Path) -> None:
