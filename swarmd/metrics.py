@@ -112,6 +112,9 @@ class Metrics:
         self.completions = counter("generate_completions", "Own completions by how they ended.", "finish")
         self.generate_tokens = counter("generate_tokens", "Tokens of own generation.", "kind")
         self.generate_seconds = histogram("generate_batch_seconds", "One generation batch.")
+        self.weight_sync_seconds = histogram(
+            "generate_weight_sync_seconds", "New weights into an engine that keeps its own."
+        )
         self.generate_staleness = gauge(
             "generate_staleness_updates", "Updates between generation and use, last round."
         )

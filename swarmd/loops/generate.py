@@ -204,6 +204,8 @@ class Generate:
     def _count(self, result: dict[str, Any]) -> None:
         metrics = self.metrics
         metrics.generate_seconds.observe(result["seconds"])
+        if result.get("seconds_weight_sync"):
+            metrics.weight_sync_seconds.observe(result["seconds_weight_sync"])
         metrics.generate_tokens.labels("prompt").inc(result["num_prompt_tokens"])
         metrics.generate_tokens.labels("completion").inc(result["num_completion_tokens"])
         for completions in result["completions_RG"]:

@@ -191,8 +191,10 @@ class Update:
         if self.hand_over is None:
             return
         for attempt in range(ATTEMPTS_MAX):
+            began_s = trio.current_time()
             try:
                 await self.hand_over()
+                self.metrics.weight_sync_seconds.observe(trio.current_time() - began_s)
                 return
             except LocalError as error:
                 log.warning("new weights were not handed over (attempt %d): %s", attempt + 1, error)

@@ -36,9 +36,16 @@ def build_tokenizer(*, vocab_size: int = 300, chat: bool = True) -> PreTrainedTo
 
 
 def build_folder(
-    path: Path, *, hidden: int = 32, layers: int = 2, vocab_size: int = 300, chat: bool = True, seed: int = 0
+    path: Path,
+    *,
+    hidden: int = 32,
+    layers: int = 2,
+    vocab_size: int = 300,
+    chat: bool = True,
+    seed: int = 0,
+    tied: bool = True,
 ) -> Path:
-    """A random two-headed Qwen2 with tied embeddings."""
+    """A random four-headed Qwen2, its embeddings tied unless asked otherwise."""
     torch.manual_seed(seed)
     tokenizer = build_tokenizer(vocab_size=vocab_size, chat=chat)
     config = Qwen2Config(
@@ -49,7 +56,7 @@ def build_folder(
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=256,
-        tie_word_embeddings=True,
+        tie_word_embeddings=tied,
         initializer_range=0.2,  # sharper than a fresh model, so that tokens differ in likelihood
     )
     model = Qwen2ForCausalLM(config)

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -41,7 +42,9 @@ class _Given:
 def trl_loss(
     logps_BT: Tensor, old_BT: Tensor | None, advantages_B: Tensor, mask_BT: Tensor, settings: UpdateSettings
 ) -> tuple[float, Tensor]:
-    from trl.trainer.grpo_trainer import GRPOTrainer
+    # where vLLM is installed, TRL imports all of it
+    with mock.patch("trl.import_utils.is_vllm_available", return_value=False):
+        from trl.trainer.grpo_trainer import GRPOTrainer
 
     leaf = logps_BT.clone().requires_grad_()
     ids = torch.ones_like(mask_BT)
