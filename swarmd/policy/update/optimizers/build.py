@@ -40,4 +40,5 @@ def _adam_8bit(model: PreTrainedModel, settings: UpdateSettings) -> Optimizer:
         moments.append(BlockwiseMoments(large, settings))
     if small:
         moments.append(FullMoments(small, settings))
-    return Optimizer("adam-8bit", masters, moments, settings.grad_norm_max)
+    # Of a model too small for any 8-bit moment this is AdamW, in what it saves too.
+    return Optimizer("adam-8bit" if large else "adamw", masters, moments, settings.grad_norm_max)
