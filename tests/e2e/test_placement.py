@@ -28,6 +28,10 @@ def test_split_placement_overlaps_within_one_update_and_survives_either_childs_d
     assert records[-1]["policy_version"] > 0
     assert {record["staleness"] for record in records} <= {0, 1}
     assert any(record["staleness"] == 1 for record in records)
+    # the engine's log-probs crossed both processes: the ratio covers what an update in between changed
+    ratios = [record["mismatch_ratio_mean"] for record in records if record.get("num_steps")]
+    assert all(0.8 < ratio < 1.25 for ratio in ratios)
+    assert any(abs(ratio - 1) > 1e-4 for ratio in ratios)
 
 
 def test_weights_handed_over_leave_no_file_behind(tmp_path: Path) -> None:

@@ -63,3 +63,24 @@ def test_four_nodes_learn_under_every_weighting(tmp_path: Path, weighting: str) 
     assert all(0 <= weight <= 1 for weight in weights)
     assert (weighting in ("positive", "imitate")) == (max(zeros) > 0)
     assert (weighting == "as-own") == (min(weights) == 1)
+
+
+def test_two_nodes_weigh_each_other_and_measure_their_engine(tmp_path: Path) -> None:
+    nodes = run(
+        tmp_path,
+        2,
+        8,
+        "update.external_weighting=tapered",
+        "update.external_baseline_shift=-0.05",
+        "update.normaliser=source",
+        "update.mismatch=geometric",
+    )
+    for node in nodes:
+        weighed = with_externals(node)
+        assert weighed
+        assert all(0 <= record["external_weight_mean"] <= 1 for record in weighed)
+        assert any(record["external_likelihood_ratio"] is not None for record in weighed)  # claims came along
+        ratios = [r["mismatch_ratio_mean"] for r in node if r["mismatch_ratio_mean"] is not None]
+        assert ratios == pytest.approx([1.0] * len(ratios), abs=0.01)
+        assert ratios
+        assert all(record["rejected"] == 0 for record in node)

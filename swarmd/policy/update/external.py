@@ -14,7 +14,7 @@ from torch import Tensor
 from swarmd.policy.update.packing import TokenCompletion
 from swarmd.policy.update.settings import UpdateSettings
 
-# LUFFY's constant (arXiv 2504.14945, section 3.3): a token of probability 0.1 counts half. At half, tokens below 5 % are the ones
+# LUFFY's constant (arXiv 2504.14945): a token of probability 0.1 counts half. At half, tokens below 5 % are the ones
 # held back; at double, tokens that one would sample every fifth time are.
 SHAPING = 0.1
 # HACPO's lower end of the ratio (arXiv 2603.02604): a completion that the own policy finds unlikely still counts 0.8.

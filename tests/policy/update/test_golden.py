@@ -176,3 +176,20 @@ def test_the_self_check_sees_a_broken_fast_path_and_trains_without_it(
     stats = learner.update(round_of())
     assert not stats.fast_path
     assert stats.skipped is None
+
+
+def test_the_self_check_compares_gradients_also_when_it_is_first_asked_for_log_probs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = passes.head_pass
+
+    def too_steep(*args: Any, **options: Any) -> Any:
+        found = real(*args, **options)
+        return replace(
+            found, hidden_grad_ND=None if found.hidden_grad_ND is None else 1.5 * found.hidden_grad_ND
+        )
+
+    monkeypatch.setattr(passes, "head_pass", too_steep)
+    learner = Learner(build(), UpdateSettings())
+    learner.log_probs(round_of())
+    assert not learner.update(round_of()).fast_path
