@@ -5,12 +5,18 @@ from torch import Tensor
 
 # Below this, softmax of logits / temperature is the argmax in float32 anyway, and dividing would overflow.
 _GREEDY_BELOW = 1e-4
+# A larger vocabulary is summed in blocks of so many. At 64 and 256 the whole draw takes the same within 10 % (32k tokens).
+_BLOCK = 128
+# Largest share of a sum that still lies below it after rounding.
+_SHARE_MAX = 1 - 2**-50
 
 
 def draw(logits_RV: Tensor, uniform_R: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """Tokens (R) and their log-probs (R, nats) under softmax(logits / temperature), with nothing truncated.
 
-    The sum is taken in float64: over 150k tokens a float32 sum is off by more than the rarer tokens' whole probability.
+    First the block of the vocabulary is drawn, then the token in it. A block's sum in float32 is off by a rounding of its own size;
+    everything across blocks, and the sum within the one drawn, is float64: over 150k tokens a float32 sum is off by more than the
+    rarer tokens' whole probability, and a float64 sum of all takes three to nine times as long.
     At temperature 0 the likeliest token is taken, and its log-prob is that at temperature 1.
 
     Args:
@@ -18,14 +24,48 @@ def draw(logits_RV: Tensor, uniform_R: Tensor, temperature: float) -> tuple[Tens
         uniform_R: float64 in [0, 1), one number a row.
         temperature: 0 or above.
     """
+    logits_RV = logits_RV.float()
     if temperature < _GREEDY_BELOW:
-        logps_RV = torch.log_softmax(logits_RV.float(), dim=-1)
-        tokens_R = logps_RV.argmax(dim=-1)
+        tokens_R = logits_RV.argmax(dim=-1)
+        totals_R, temperature = logits_RV.logsumexp(dim=-1), 1.0
+        top_R = torch.zeros_like(totals_R)
     else:
-        logps_RV = torch.log_softmax(logits_RV.float() / temperature, dim=-1)
-        sums_RV = logps_RV.double().exp_().cumsum(dim=-1)
-        # The first token whose sum lies above the number: a token of probability zero adds nothing and is never that.
-        thresholds_R1 = uniform_R[:, None] * sums_RV[:, -1:]
-        tokens_R = torch.searchsorted(sums_RV, thresholds_R1, right=True).squeeze(1)
-        tokens_R.clamp_(max=sums_RV.shape[1] - 1)
-    return tokens_R, logps_RV.gather(1, tokens_R[:, None]).squeeze(1)
+        top_R = logits_RV.amax(dim=-1)
+        weights_RV = _weights(logits_RV, top_R, temperature)
+        tokens_R, sums_R = _invert(weights_RV, uniform_R)
+        totals_R = sums_R.log()
+    chosen_R = logits_RV.gather(1, tokens_R[:, None]).squeeze(1)
+    return tokens_R, ((chosen_R - top_R).double() / temperature - totals_R).float()
+
+
+def _weights(logits_RV: Tensor, top_R: Tensor, temperature: float) -> Tensor:
+    """exp((logits - top) / temperature), on the right filled up with zeros to whole blocks."""
+    num_tokens = logits_RV.shape[1]
+    width = num_tokens + (-num_tokens % _BLOCK)
+    weights_RV = logits_RV.new_empty(len(logits_RV), width)
+    weights_RV[:, num_tokens:] = 0
+    inside = weights_RV[:, :num_tokens]
+    torch.sub(logits_RV, top_R[:, None], out=inside)
+    if temperature != 1:
+        inside.div_(temperature)
+    inside.exp_()
+    return weights_RV
+
+
+def _invert(weights_RV: Tensor, uniform_R: Tensor) -> tuple[Tensor, Tensor]:
+    """The first token whose cumulative weight lies above the share `uniform_R`, and the sum of all (R, float64).
+
+    A block or token of weight zero adds nothing to the sum and is never that.
+    """
+    blocks_RNB = weights_RV.view(len(weights_RV), -1, _BLOCK)
+    sums_RN = blocks_RNB.sum(dim=-1).double().cumsum_(dim=-1)
+    totals_R1 = sums_RN[:, -1:]
+    thresholds_R1 = uniform_R[:, None] * totals_R1
+    block_R1 = torch.searchsorted(sums_RN, thresholds_R1, right=True).clamp_(max=sums_RN.shape[1] - 1)
+    before_R1 = torch.where(block_R1 > 0, sums_RN.gather(1, (block_R1 - 1).clamp_(min=0)), 0.0)
+    inside_R1 = (thresholds_R1 - before_R1) / (sums_RN.gather(1, block_R1) - before_R1)
+    rows_R = torch.arange(len(block_R1), device=block_R1.device)
+    sums_RB = blocks_RNB[rows_R, block_R1[:, 0]].double().cumsum_(dim=-1)
+    within_R1 = inside_R1.clamp_(0.0, _SHARE_MAX) * sums_RB[:, -1:]
+    place_R1 = torch.searchsorted(sums_RB, within_R1, right=True).clamp_(max=_BLOCK - 1)
+    return (block_R1 * _BLOCK + place_R1).squeeze(1), totals_R1.squeeze(1)

@@ -156,18 +156,31 @@ def test_a_prompt_that_fills_the_context_gets_empty_completions(model: Any) -> N
 
 
 class Crowded(TransformersEngine):
-    """Runs out of memory above a number of rows."""
+    """Runs out of memory above a number of rows: at once, or when one of them has grown to a length."""
 
-    rows_max = 2
+    rows_max, length_max = 2, 0
 
-    def _prefill(self, prompts: Any, *args: Any) -> Any:
-        if len(prompts) > self.rows_max:
-            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
-        return super()._prefill(prompts, *args)
+    def _make_rows(self, num_rows: int) -> Any:
+        rows = super()._make_rows(num_rows)
+        forward = rows.forward
+
+        def crowded(tokens: list[int], positions: list[int]) -> Any:
+            if len(tokens) > self.rows_max and max(positions) > self.length_max:
+                raise RuntimeError(
+                    "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+                )
+            return forward(tokens, positions)
+
+        rows.forward = crowded  # type: ignore[method-assign]
+        return rows
 
 
-def test_a_batch_that_does_not_fit_is_halved_until_it_does(model: Any, prompts: list[list[int]]) -> None:
+@pytest.mark.parametrize("length_max", [0, 45])
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(
+    model: Any, prompts: list[list[int]], length_max: int
+) -> None:
     crowded = Crowded(model, eos_ids=EOS, pad_id=0, batch_tokens_max=10_000, context_tokens_max=256)
+    crowded.length_max = length_max
     sampling = Sampling(5, 1.0, 12, 6)
     assert ids(crowded.generate(prompts, sampling)) == ids(engine(model).generate(prompts, sampling))
     assert crowded.batch_tokens_max < 10_000
@@ -180,6 +193,7 @@ def test_when_not_even_one_row_fits_the_message_says_what_to_lower(
     crowded.rows_max = 0
     with pytest.raises(OutOfMemory, match="tokens_max"):
         crowded.generate(prompts, Sampling(2, 1.0, 4, 0))
+    assert model.config._attn_implementation == "sdpa"  # the learner shares the module
 
 
 def test_another_error_is_not_taken_for_lack_of_memory(model: Any) -> None:

@@ -1,0 +1,198 @@
+"""Rows of different lengths side by side in one buffer a layer, written in place; rows may join and leave at any step.
+
+A row's keys lie at its positions 0, 1, 2 …, so who sees whom is a comparison of positions, and no padding lies between tokens.
+With one query a row, the query heads that share a key head are taken as so many queries of it: no key is ever repeated.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AttentionInterface, Cache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+from swarmd.policy.generation.decoder import Decoder, Prefilled
+
+SLOTS = "swarmd_slots"
+
+# Buffers grow by half of what they are, and by at least so many positions. Growing copies them: by a tenth, that would be seen in
+# a long completion; by as much again, half of the memory may lie idle.
+_GROW_TOKENS_MIN = 64
+
+# Keyword arguments that change attention in ways `slot_attention` does not reproduce. Soft caps are among them: transformers
+# applies them in some of its implementations and not in others.
+FOREIGN_TERMS = ("softcap", "s_aux", "position_bias", "cache")
+
+
+class UnsupportedAttention(ValueError):
+    """The model's attention or cache has a term that slots do not reproduce."""
+
+
+class SlotCache(Cache):  # type: ignore[misc]
+    """What the model takes for its cache: per layer keys and values, (slots, heads, positions, dim) each.
+
+    Args:
+        prefilled: any cache of the model, for shapes, types and sliding windows.
+        num_slots: most rows at a time.
+
+    Raises:
+        UnsupportedAttention: a layer keeps another state than keys and values, or chunks them.
+    """
+
+    def __init__(self, prefilled: Prefilled, num_slots: int, chunked: bool = False) -> None:
+        super().__init__(layers=[])
+        self.num_slots = num_slots
+        self.length = 0
+        self.windows: list[int | None] = []
+        self._buffers: list[tuple[Tensor, Tensor]] = []
+        for layer in prefilled.cache.layers:
+            if type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer) or chunked:
+                raise UnsupportedAttention(f"a layer keeps its past in a {type(layer).__name__}")
+            self.windows.append(layer.sliding_window if layer.is_sliding else None)
+            self._buffers.append((self._zeros(layer.keys), self._zeros(layer.values)))
+
+    def _zeros(self, like: Tensor) -> Tensor:
+        return like.new_zeros(self.num_slots, like.shape[1], 0, like.shape[3])
+
+    def reserve(self, length: int) -> None:
+        """Have room for positions below `length`. What no row has written is zero: a mask does not hide a NaN."""
+        if length <= self.length:
+            return
+        self.length = max(length, self.length + max(self.length // 2, _GROW_TOKENS_MIN))
+        for number, pair in enumerate(self._buffers):
+            keys, values = (F.pad(old, (0, 0, 0, self.length - old.shape[2])) for old in pair)
+            self._buffers[number] = keys, values
+
+    def write_prompt(self, slot: int, prefilled: Prefilled, owner: int) -> None:
+        """Copy one prompt's past; of a windowed layer there is only the last part, and no more is needed."""
+        stop = prefilled.lengths[owner]
+        for (keys, values), layer in zip(self._buffers, prefilled.cache.layers, strict=True):
+            start = max(0, stop - layer.keys.shape[2])
+            keys[slot, :, start:stop] = layer.keys[owner, :, start - stop :]
+            values[slot, :, start:stop] = layer.values[owner, :, start - stop :]
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copy a row's first `length` positions to another slot."""
+        for buffers in self._buffers:
+            for buffer in buffers:
+                buffer[target, :, :length] = buffer[source, :, :length]
+
+    def begin_step(self, positions: Sequence[int], device: torch.device) -> Tensor:
+        """Say where the rows' next tokens belong; those positions as a column (rows, 1)."""
+        self.reserve(max(positions) + 1)
+        self._width = min(-(-(max(positions) + 1) // 8) * 8, self.length)  # kernels like multiples of 8
+        self._rows_R = torch.arange(len(positions), device=device)
+        self._positions_R = torch.tensor(positions, device=device)
+        columns = torch.arange(self._width, device=device)
+        last = self._positions_R[:, None]
+        past = columns <= last
+        self._visible = {
+            window: (past if window is None else past & (columns > last - window))[:, None, None]
+            for window in set(self.windows)
+        }
+        return last
+
+    def visible(self, layer: int) -> Tensor:
+        """Which positions each row's next token attends to in a layer, (rows, 1, 1, positions)."""
+        return self._visible[self.windows[layer]]
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write one token a row; the rows' keys and values, up to the longest."""
+        keys, values = self._buffers[layer_idx]
+        keys[self._rows_R, :, self._positions_R] = key_states[:, :, 0]
+        values[self._rows_R, :, self._positions_R] = value_states[:, :, 0]
+        rows = len(self._rows_R)
+        return keys[:rows, :, : self._width], values[:rows, :, : self._width]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Positions that the present step can see."""
+        return self._width
+
+
+def slot_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    slots: SlotCache,
+    scaling: float | None = None,
+    **foreign: Any,
+) -> tuple[Tensor, None]:
+    """Attention of one query a row, (rows, heads, 1, dim) in and (rows, 1, heads, dim) out, as transformers' interface wants it.
+
+    Raises:
+        UnsupportedAttention: the model passes a term that this function would silently drop.
+    """
+    for name in FOREIGN_TERMS:
+        if foreign.get(name) is not None:
+            raise UnsupportedAttention(f"attention uses {name}")
+    num_rows, num_heads, _, dim = query.shape
+    num_key_heads = key.shape[1]
+    grouped = query.reshape(num_rows, num_key_heads, num_heads // num_key_heads, dim)
+    visible = slots.visible(int(module.layer_idx))  # type: ignore[arg-type]
+    output = F.scaled_dot_product_attention(grouped, key, value, attn_mask=visible, scale=scaling)
+    return output.reshape(num_rows, 1, num_heads, -1), None
+
+
+# Without a mask function of that name transformers builds no mask, which is right: `slots` knows.
+AttentionInterface.register(SLOTS, slot_attention)
+
+
+class SlotRows:
+    """See `rows.Rows`.
+
+    Args:
+        decoder: the model.
+        num_slots: most rows at a time.
+    """
+
+    refills = True
+
+    def __init__(self, decoder: Decoder, num_slots: int) -> None:
+        self._decoder = decoder
+        self._num_slots = num_slots
+        self._cache: SlotCache | None = None
+        self._lengths: list[int] = []
+
+    def append(self, prefilled: Prefilled, owners: Sequence[int]) -> None:
+        """Add rows after the present ones, one for each prompt of `owners`."""
+        if self._cache is None:
+            self._cache = SlotCache(prefilled, self._num_slots, chunked=_is_chunked(self._decoder.model))
+        self._cache.reserve(max(prefilled.lengths[owner] for owner in owners) + 1)
+        for owner in owners:
+            self._cache.write_prompt(len(self._lengths), prefilled, owner)
+            self._lengths.append(prefilled.lengths[owner])
+
+    def keep(self, order: Sequence[int]) -> None:
+        """Row i becomes what row `order[i]` was; those not named are gone. Only rows that move are copied."""
+        assert self._cache is not None, "there are no rows"
+        for target, source in enumerate(order):
+            if source != target:
+                assert source > target, "a row must not be overwritten before it has moved"
+                self._cache.move(source, target, self._lengths[source])
+        self._lengths = [self._lengths[row] for row in order]
+
+    def forward(self, tokens: Sequence[int], positions: Sequence[int]) -> Tensor:
+        """Logits (rows, V) after one more token each."""
+        assert self._cache is not None, "there are no rows"
+        column = self._cache.begin_step(positions, self._decoder.device)
+        self._lengths = [position + 1 for position in positions]
+        ids = torch.tensor(tokens, device=self._decoder.device)[:, None]
+        self._decoder.use_attention(SLOTS)
+        return self._decoder.call(
+            ids,
+            self._cache,
+            position_ids=column,
+            attention_mask=torch.ones_like(ids),  # some warn without one; none is built from it
+            slots=self._cache,
+        )
+
+
+def _is_chunked(model: Any) -> bool:
+    return "chunked_attention" in (getattr(model.config.get_text_config(), "layer_types", None) or ())
