@@ -7,14 +7,14 @@ GPU, and are two children on two GPUs, or when asked for. Two children hand weig
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from swarmd.config import Config
 from swarmd.datadir import DataDir
-from swarmd.errors import DiskFull
+from swarmd.errors import ConfigError, DiskFull
 from swarmd.policy.model.folder import ResolvedModel
 from swarmd.processes.supervise import ChildSpec
 from swarmd.protocol.manifest import Manifest
@@ -29,26 +29,49 @@ CHECKPOINT_BYTES_PER_PARAMETER, RESERVE_BYTES = 12, 64 * 2**20
 
 @dataclass(frozen=True)
 class Placement:
-    """Devices of the two roles, and whether they share a process."""
+    """Devices of the two roles, and whether they share a process.
+
+    `update_devices`: those that share the update, `update` the first. Each holds the whole model: one that does not fit a single
+    card cannot be trained.
+    """
 
     kind: str
     generation: str
     update: str
+    update_devices: tuple[str, ...]
 
 
-def place(wanted: str, device: str, num_gpus: int) -> Placement:
+def place(wanted: str, device: str, num_gpus: int, update_devices: Sequence[str] = ()) -> Placement:
     """Decide where the roles run.
 
     Args:
         wanted: `auto`, `shared` or `split`.
         device: as `resolve_device` found it.
         num_gpus: GPUs of this machine; only `cuda` without a number spreads over them.
+        update_devices: as configured; empty for all GPUs but the first.
+
+    Raises:
+        ConfigError: update devices are named that are not there, or where the update shares generation's process.
     """
     spread = device == "cuda" and num_gpus >= 2
     kind = wanted if wanted != "auto" else ("split" if spread else "shared")
-    if kind == "split" and spread:
-        return Placement(kind, "cuda:0", "cuda:1")
-    return Placement(kind, device, device)
+    if kind != "split" or not spread:
+        if update_devices:
+            raise ConfigError(
+                f"update.devices is {','.join(update_devices)}, and the update runs on {device} with generation",
+                f"placement {kind}, {num_gpus} GPUs",
+                "leave update.devices empty, or set policy.device cuda and policy.placement split on two or more GPUs",
+            )
+        return Placement(kind, device, device, (device,))
+    there = tuple(f"cuda:{number}" for number in range(1, num_gpus))
+    if len(set(update_devices)) < len(update_devices) or not set(update_devices) <= set(there):
+        raise ConfigError(
+            f"update.devices is {','.join(update_devices)}",
+            f"cuda:0 generates, and the other GPUs are {', '.join(there)}",
+            "name some of these, each once",
+        )
+    devices = tuple(update_devices) or there
+    return Placement(kind, "cuda:0", devices[0], devices)
 
 
 def count_gpus(root: Path = Path("/proc/driver/nvidia/gpus")) -> int:
@@ -92,13 +115,14 @@ def child_specs(
     def spec(name: str, service: str, args: dict[str, Any]) -> ChildSpec:
         return ChildSpec(name, service, lambda: args, data_dir.log(name))
 
-    def policy(name: str, device: str, *roles: str) -> ChildSpec:
+    def policy(name: str, device: str, *roles: str, devices: Sequence[str] = ()) -> ChildSpec:
         args = {
             "roles": list(roles),
             "model_dir": str(model_dir),
             "device": device,
             "threads": config.policy.threads,
             "checkpoints_dir": str(data_dir.checkpoints),
+            "devices": list(devices),
         }
         settings = policy_settings(config, model) | {"plan_key": plan_key}
         return ChildSpec(
@@ -113,7 +137,7 @@ def child_specs(
     specs = {"scorer": spec("scorer", "swarmd.questions.service:ScorerService", scorer)}
     if placement.kind == "split":
         specs["generation"] = policy("generation", placement.generation, "generate")
-        specs["update"] = policy("update", placement.update, "update")
+        specs["update"] = policy("update", placement.update, "update", devices=placement.update_devices)
     else:
         specs["generation"] = policy("generation", placement.generation, "generate", "update")
     if not config.swarm.solo:

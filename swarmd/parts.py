@@ -70,7 +70,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     say(f"✓ identity   {identity.peer_id}{' (new; back up ' + str(data_dir.identity) + ')' if new else ''}")
     model = resolve_model(config.policy.model)
     device = resolve_device(config.policy.device, config.policy.model)
-    placement = place(config.policy.placement, device, count_gpus())
+    placement = place(config.policy.placement, device, count_gpus(), config.update.devices)
     say(f"✓ model      {config.policy.model} on {device}, {placement.kind}")
     state = read_state(data_dir.checkpoints) or {}
     plan, plans, key = _memory(config, model, placement, state, say)

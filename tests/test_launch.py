@@ -7,7 +7,7 @@ import pytest
 
 from swarmd.config import Config, load_config
 from swarmd.datadir import DataDir
-from swarmd.errors import DiskFull
+from swarmd.errors import ConfigError, DiskFull
 from swarmd.launch import (
     LEARNING_RATE,
     TINY_LEARNING_RATE,
@@ -51,6 +51,37 @@ def test_roles_are_spread_only_over_what_is_there(
 ) -> None:
     placement = place(wanted, device, num_gpus)
     assert (placement.kind, placement.generation, placement.update) == found
+
+
+def test_all_gpus_but_the_first_share_the_update() -> None:
+    assert place("auto", "cuda", 2).update_devices == ("cuda:1",)
+    assert place("auto", "cuda", 4).update_devices == ("cuda:1", "cuda:2", "cuda:3")
+    assert place("auto", "cuda", 4, ("cuda:3", "cuda:2")).update == "cuda:3"
+    assert place("auto", "cpu", 0).update_devices == ("cpu",)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "num_gpus", "devices"),
+    [
+        ("shared", 4, ["cuda:1", "cuda:2"]),
+        ("auto", 1, ["cuda:0"]),
+        ("auto", 2, ["cuda:2"]),
+        ("auto", 3, ["cuda:0", "cuda:1"]),
+        ("auto", 3, ["cuda:1", "cuda:1"]),
+    ],
+)
+def test_update_devices_that_cannot_be_are_the_operators_error(
+    wanted: str, num_gpus: int, devices: list[str]
+) -> None:
+    with pytest.raises(ConfigError, match=r"update\.devices"):
+        place(wanted, "cuda", num_gpus, devices)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"), [("auto", ()), ("cuda:1, cuda:2", ("cuda:1", "cuda:2")), ("", ())]
+)
+def test_update_devices_are_a_list_or_auto(value: str, found: tuple[str, ...]) -> None:
+    assert config(update__devices=value).update.devices == found
 
 
 @pytest.mark.parametrize(("visible", "num"), [("0,1", 2), ("", 0), ("-1", 0), ("GPU-a, GPU-b,", 2)])

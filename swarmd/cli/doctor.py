@@ -46,9 +46,8 @@ def memory(
     root = locate(data_dir).root
     config = load_config(flags=flags, path=Path(config_path) if config_path else None, data_dir=root)
     found = resolve_model(config.policy.model)
-    placement = place(
-        config.policy.placement, resolve_device(config.policy.device, config.policy.model), count_gpus()
-    )
+    device = resolve_device(config.policy.device, config.policy.model)
+    placement = place(config.policy.placement, device, count_gpus(), config.update.devices)
     choice = memory_choice(config, found, placement)
     if choice is None:
         raise ModelUnavailable(

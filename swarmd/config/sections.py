@@ -19,6 +19,13 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, coerce_numbers_to_str=True)
 
 
+def _listed(value: Any) -> Any:
+    """One text with commas is a list."""
+    return (
+        tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+    )
+
+
 class PolicySettings(Section):
     """The model, where it runs, and how it generates."""
 
@@ -83,6 +90,11 @@ class UpdateSection(Section):
     mask_unfinished: bool = Field(
         False, description="Leave completions that were cut at the length limit out of the loss."
     )
+    devices: tuple[str, ...] = Field(
+        (),
+        description="CUDA devices that share the update, each with the whole model, such as `cuda:1,cuda:2`. Empty or `auto`:"
+        " with a split placement all but the first, which generates.",
+    )
     external_weighting: Literal["as-own", "positive", "tapered", "cross", "shaped", "imitate"] = Field(
         "as-own",
         description="How much external completions count: see [external weighting](../external-weighting.md).",
@@ -122,6 +134,11 @@ class UpdateSection(Section):
         le=1000,
         description="`geometric`: completions whose mean ratio is off by more than this factor are left out.",
     )
+
+    @field_validator("devices", mode="before")
+    @classmethod
+    def _auto_is_no_list(cls, value: Any) -> Any:
+        return () if value == "auto" else _listed(value)
 
 
 class ExperienceSettings(Section):
@@ -185,11 +202,7 @@ class SwarmSettings(Section):
     @field_validator("bootstrap", mode="before")
     @classmethod
     def _one_text_is_a_list(cls, value: Any) -> Any:
-        return (
-            tuple(part.strip() for part in value.split(",") if part.strip())
-            if isinstance(value, str)
-            else value
-        )
+        return _listed(value)
 
 
 class QuestionsSettings(Section):

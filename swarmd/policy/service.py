@@ -27,6 +27,7 @@ from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.training_set import token_rollouts
 from swarmd.policy.update import mismatch
 from swarmd.policy.update.learner import Learner
+from swarmd.policy.update.parallel import learner_on
 
 
 class PolicyService:
@@ -40,6 +41,7 @@ class PolicyService:
         threads: CPU threads; 0 lets torch choose.
         settings: see `PolicyOptions.from_settings`.
         checkpoints_dir: where checkpoints lie; None for a node that keeps none.
+        devices: those that the update spreads over, `device` the first; `device` alone when empty.
     """
 
     OPS = frozenset({"generate", "update", "load_weights", "publish_weights", "export", "info"})
@@ -54,11 +56,13 @@ class PolicyService:
         threads: int,
         settings: dict[str, Any],
         checkpoints_dir: str | None,
+        devices: Sequence[str] = (),
     ) -> None:
         self._emit = emit
         self._roles = frozenset(roles)
         self._model_dir = Path(model_dir)
         self._device = device
+        self._devices = tuple(devices) or (device,)
         self._threads = threads
         self._options = PolicyOptions.from_settings(settings)
         self._model_name = self._options.model or self._model_dir.name
@@ -86,7 +90,13 @@ class PolicyService:
             torch.set_num_threads(self._threads)
         self._tokeniser = load_tokeniser(self._model_dir)
         if "update" in self._roles:
-            self._learner = Learner(self._load_model(), self._options.update, device=self._device)
+            self._learner = learner_on(
+                self._devices,
+                self._load_model(),
+                self._options.update,
+                model_dir=self._model_dir,
+                threads=self._threads,
+            )
         if "generate" in self._roles:
             self._engine, self._engine_note = open_engine(
                 self._options,

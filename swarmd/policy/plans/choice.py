@@ -67,7 +67,10 @@ class Choice:
         free, total = self.room.free_bytes or 0, self.room.total_bytes or 0
         if total >= need:
             return f"free {(need - free) / GIB:.1f} GiB, which others hold"
-        return "take a smaller model (swarmd doctor memory --model NAME), or lower policy.tokens_max, experience.completions"
+        return (
+            "take a smaller model (swarmd doctor memory --model NAME; every card that updates holds the whole model, also where "
+            "several share an update), or lower policy.tokens_max, experience.completions"
+        )
 
 
 def price(shape: ModelShape, work: Work, where: Where, plans: tuple[Plan, ...]) -> tuple[Priced, ...]:

@@ -55,7 +55,7 @@ class Learner:
         if settings.gradient_checkpointing:
             model.gradient_checkpointing_enable()
         self._optimizer = build_optimizer(model, settings)
-        self._masters = self._optimizer.masters
+        self.masters = self._optimizer.masters
         self._check: SelfCheck | None = None
 
     def update(self, rollouts: Sequence[TokenRollout]) -> UpdateStats:
@@ -94,11 +94,11 @@ class Learner:
 
     def gradients(self, rollouts: Sequence[TokenRollout]) -> tuple[float, dict[str, Tensor]]:
         """The round's loss and its gradient by parameter name, before norm clipping, without a step."""
-        self._masters.clear_gradients()
+        self.masters.clear_gradients()
         groups = weigh(prepare(rollouts, self.settings, self.log_probs).rollouts, self.settings)
         loss = sum(found.loss.item() for found in self._run(groups, with_gradient=True))
-        gradients = self._masters.gradients()
-        self._masters.clear_gradients()
+        gradients = self.masters.gradients()
+        self.masters.clear_gradients()
         return loss, gradients
 
     def log_probs(self, rollouts: Sequence[TokenRollout]) -> list[list[tuple[float, ...]]]:
@@ -162,38 +162,43 @@ class Learner:
             for rollout, known_G in zip(rollouts, known, strict=True)
         ]
 
+    def run_packs(self, packs: Sequence[Pack], *, fast: bool, with_gradient: bool) -> list[TokenPass]:
+        """Each pack through the model; its gradient is added to what `masters` hold. `fast`: with shared prompts."""
+        run = packed_pass if fast else plain_pass
+        checkpointing = with_gradient and self.settings.gradient_checkpointing
+        if checkpointing:
+            _train_without_dropout(self.model)
+        try:
+            return [run(self.model, self.masters, pack, self.settings, with_gradient) for pack in packs]
+        finally:
+            if checkpointing:
+                self.model.eval()
+
+    def take_step(self, loss: float) -> tuple[float, bool]:
+        """The optimizer's `step` with the gradients that `masters` hold."""
+        return self._optimizer.step(loss)
+
     def _step(self, groups: list[PromptGroup]) -> _Step:
-        self._masters.clear_gradients()
+        self.masters.clear_gradients()
         try:
             passes = self._run(groups, with_gradient=True)
             loss = torch.stack([found.loss for found in passes]).sum().item()
-            norm, taken = self._optimizer.step(loss)
+            norm, taken = self.take_step(loss)
         finally:
-            self._masters.clear_gradients()
+            self.masters.clear_gradients()
         return _Step(loss, norm, passes, taken)
 
     def _run(self, groups: list[PromptGroup], *, with_gradient: bool) -> list[TokenPass]:
         if not groups:
             return []
-        run = packed_pass if self._fast(groups) else plain_pass
-        checkpointing = with_gradient and self.settings.gradient_checkpointing
-        if checkpointing:
-            _train_without_dropout(self.model)
-        try:
-            return [
-                run(self.model, self._masters, pack, self.settings, with_gradient)
-                for pack in self._packs(groups)
-            ]
-        finally:
-            if checkpointing:
-                self.model.eval()
+        return self.run_packs(self._packs(groups), fast=self._fast(groups), with_gradient=with_gradient)
 
     def _packs(self, groups: list[PromptGroup]) -> list[Pack]:
         return first_fit(groups, self.settings.micro_batch_tokens)
 
     def _fast(self, groups: list[PromptGroup]) -> bool:
         if self._check is None:
-            self._check = check_packed_pass(self.model, self._masters, groups, self.settings)
+            self._check = check_packed_pass(self.model, self.masters, groups, self.settings)
         longest = max(len(g.prompt_ids) + len(c.completion.ids) for g in groups for c in g.completions)
         return self._check.passed and longest <= row_length_max(self.model)
 

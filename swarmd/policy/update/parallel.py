@@ -1,0 +1,170 @@
+"""The data-parallel learner: a round's packs spread over several devices, one gradient, the same step on each of them.
+
+Token weights are fixed before packing, so the sum of the ranks' gradients is the single device's gradient: nothing is averaged.
+Every rank holds the whole model. This process is rank 0; its weights are the truth, and whatever goes wrong with a rank ends all of
+them: the next round starts fresh ones from these weights.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel
+
+from swarmd.errors import ChildDied, ConfigError
+from swarmd.policy.update.collectives import add_up, checksum
+from swarmd.policy.update.learner import Learner
+from swarmd.policy.update.packing import Pack, PromptGroup, first_fit
+from swarmd.policy.update.rank_channel import packs_to_plain, passes_from_plain
+from swarmd.policy.update.ranks import Ranks, ranks_possible
+from swarmd.policy.update.settings import UpdateSettings
+from swarmd.policy.update.token_losses import TokenPass
+
+# Weights of all ranks are compared at the first step and then at one in so many: reading them costs a hundredth of a step.
+CHECK_EVERY_STEPS = 16
+
+
+class ParallelLearner(Learner):
+    """A learner on `devices`, the first of them this process's; ranks are started with the first round.
+
+    Raises:
+        ConfigError: torch was built without what connects processes here, or the optimizer's gradients do not wait for the others'.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        settings: UpdateSettings,
+        *,
+        devices: Sequence[str],
+        model_dir: Path,
+        threads: int = 0,
+    ) -> None:
+        super().__init__(model, settings, device=devices[0])
+        if not ranks_possible(self.model.device):
+            raise ConfigError(
+                f"the update cannot spread over {', '.join(devices)}",
+                f"torch {torch.__version__} lacks torch.distributed with {'NCCL' if self.model.device.type == 'cuda' else 'gloo'}",
+                "name one device in update.devices",
+            )
+        if getattr(settings, "optimizer", "adamw") == "host":
+            raise ConfigError(
+                "the optimizer on the host does not work with several devices",
+                "it takes each gradient as soon as it is there, before the other devices have added theirs",
+                "name one device in update.devices, or another update.optimizer",
+            )
+        self._devices, self._model_dir, self._threads = tuple(devices), model_dir, threads
+        self._ranks: Ranks | None = None
+        self._num_steps = 0
+
+    @property
+    def rank_pids(self) -> list[int]:
+        """Of the other ranks, empty while there are none."""
+        return self._ranks.pids if self._ranks else []
+
+    def close(self) -> None:
+        """End the ranks; the next round starts them anew, from the weights and the optimizer as they then are."""
+        if self._ranks is not None:
+            self._ranks.close()
+            self._ranks = None
+
+    def weights_changed(self) -> None:
+        super().weights_changed()
+        self.close()
+
+    def load_optimizer_tensors(self, tensors: dict[str, torch.Tensor]) -> str:
+        self.close()
+        return super().load_optimizer_tensors(tensors)
+
+    def run_packs(self, packs: Sequence[Pack], *, fast: bool, with_gradient: bool) -> list[TokenPass]:
+        """As the single learner's; with a gradient, the masters hold the sum over all ranks afterwards."""
+        shares = balanced(packs, len(self._devices))
+        ranks = self._with_ranks()
+        try:
+            for number, share in enumerate(shares[1:]):
+                plain = packs_to_plain([packs[place] for place in share])
+                ranks.send(
+                    number, {"op": "run", "packs": plain, "fast": fast, "with_gradient": with_gradient}
+                )
+            found = [
+                super().run_packs(
+                    [packs[place] for place in shares[0]], fast=fast, with_gradient=with_gradient
+                )
+            ]
+            # Nobody enters a collective before everybody has got through: a rank that is missing would be waited for.
+            for message, tensors in ranks.answers():
+                found.append(passes_from_plain(message["passes"], tensors, self.model.device))
+            if with_gradient:
+                ranks.send_all({"op": "add_up"})
+                add_up(self.masters)
+        except BaseException:
+            self.close()
+            raise
+        by_place = {
+            place: one
+            for share, passes in zip(shares, found, strict=True)
+            for place, one in zip(share, passes, strict=True)
+        }
+        return [by_place[place] for place in range(len(packs))]
+
+    def take_step(self, loss: float) -> tuple[float, bool]:
+        """Every rank's optimizer step. Raises ChildDied where a rank's weights are no longer these."""
+        ranks = self._ranks
+        if ranks is None:
+            raise ChildDied("the ranks of the update ended between gradient and step")
+        check = self._num_steps % CHECK_EVERY_STEPS == 0
+        try:
+            ranks.send_all({"op": "step", "loss": loss, "check": check})
+            outcome = super().take_step(loss)
+            sums = [message["checksum"] for message, _ in ranks.answers()]
+            if check and (own := checksum(self.masters)) and any(other != own for other in sums):
+                raise ChildDied(
+                    "the weights of the update's ranks have drifted apart",
+                    f"checksums after step {self._num_steps + 1}: {[own, *sums]}",
+                    "the next round goes on from the first device's weights; devices that are not alike can cause it",
+                )
+        except BaseException:
+            self.close()
+            raise
+        self._num_steps += 1
+        return outcome
+
+    def _with_ranks(self) -> Ranks:
+        """The ranks, which work under the settings they were started with."""
+        if self._ranks is not None and self._ranks.settings != self.settings:
+            self.close()
+        if self._ranks is None:
+            self._ranks = Ranks(self, self._model_dir, self._devices[1:], self._threads)
+        return self._ranks
+
+    def _packs(self, groups: list[PromptGroup]) -> list[Pack]:
+        """Micro-batches within the same budget, cut so that every rank gets about as much."""
+        share = math.ceil(sum(group.num_tokens for group in groups) / len(self._devices))
+        num = math.ceil(share / self.settings.micro_batch_tokens)
+        return first_fit(groups, math.ceil(share / num))
+
+
+def balanced(packs: Sequence[Pack], num_ranks: int) -> list[list[int]]:
+    """The packs' places for each rank: the largest first, each to whoever has the fewest tokens so far."""
+    shares: list[list[int]] = [[] for _ in range(num_ranks)]
+    loads = [0] * num_ranks
+    for place in sorted(range(len(packs)), key=lambda place: -packs[place].num_tokens):
+        least = loads.index(min(loads))
+        shares[least].append(place)
+        loads[least] += packs[place].num_tokens
+    return shares
+
+
+def learner_on(
+    devices: Sequence[str],
+    model: PreTrainedModel,
+    settings: UpdateSettings,
+    *,
+    model_dir: Path,
+    threads: int = 0,
+) -> Learner:
+    """A learner on one device, or on several."""
+    if len(devices) == 1:
+        return Learner(model, settings, device=devices[0])
+    return ParallelLearner(model, settings, devices=devices, model_dir=model_dir, threads=threads)
