@@ -1,6 +1,7 @@
 """What the update benchmarks train and on what: random models of three sizes and seeded rounds of 8 questions x 8 completions."""
 
 import random
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,19 +25,37 @@ def build_model(shape: str) -> PreTrainedModel:
     """A Qwen2 of one of `SHAPES` with seeded random weights in float32, or the embedded policy for "tiny"."""
     if shape == "tiny":
         return AutoModelForCausalLM.from_pretrained(TINY_POLICY, dtype=torch.float32)
-    layers, hidden, intermediate, heads, key_heads, vocabulary = SHAPES[shape]
+    return _random_model(shape)
+
+
+def _random_model(shape: str, vocabulary: int | None = None) -> PreTrainedModel:
+    layers, hidden, intermediate, heads, key_heads, usual = SHAPES[shape]
     config = Qwen2Config(
         num_hidden_layers=layers,
         hidden_size=hidden,
         intermediate_size=intermediate,
         num_attention_heads=heads,
         num_key_value_heads=key_heads,
-        vocab_size=vocabulary,
+        vocab_size=vocabulary or usual,
         tie_word_embeddings=True,
         max_position_embeddings=4096,
     )
     torch.manual_seed(0)
     return AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+
+
+def save_policy(folder: Path) -> None:
+    """A policy folder: the "0.9M" shape with random weights and the embedded policy's tokenizer.
+
+    Each token drawn ends its completion with probability 1 in 35 (8 of 278 ids are end tokens, all about equally likely), so
+    that lengths are as mixed as a real round's.
+    """
+    shutil.copytree(TINY_POLICY, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.safetensors"))
+    tiny = AutoModelForCausalLM.from_pretrained(TINY_POLICY)
+    model = _random_model("0.9M", tiny.config.vocab_size)
+    model.generation_config = tiny.generation_config
+    model.generation_config.eos_token_id = [EOS, *range(tiny.config.vocab_size - 7, tiny.config.vocab_size)]
+    model.save_pretrained(folder)
 
 
 @dataclass(frozen=True)
