@@ -165,3 +165,18 @@ def test_weights_that_a_killed_node_left_are_freed_at_its_next_start(tmp_path: P
     other.rmdir()
     now.rmdir()
     assert found == (False, True, True)
+
+
+def test_libraries_cache_within_the_data_directory(tmp_path: Path) -> None:
+    specs = child_specs(
+        config(),
+        DataDir(tmp_path),
+        seed=b"s" * 32,
+        manifest=MANIFEST,
+        model=TINY,
+        model_dir=tmp_path,
+        placement=place("split", "cpu", 0),
+    )
+    assert {specs["generation"].env[f"VLLM_{what}_ROOT"] for what in ("CACHE", "CONFIG")} == {
+        str(tmp_path / "cache")
+    }
