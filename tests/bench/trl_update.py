@@ -38,10 +38,6 @@ class TrlOptions:
     altered: bool = False
 
 
-# What GRPOConfig says when asked for nothing, with as many accumulation steps as make its batches of 8 the same round.
-DEFAULT = TrlOptions(micro_batch=8, checkpointing=True, bfloat16=True)
-
-
 class TrlUpdate:
     """One GRPO update a call, on a model of its own. What the Trainer does around it is left out, which is in TRL's favour."""
 
