@@ -138,6 +138,10 @@ class Learner:
         """Whether the weights saved beside `tensors` must be loaded first; otherwise the model's folder has them."""
         return self._optimizer.needs_weights(tensors)
 
+    def close(self) -> None:
+        """Let go of the model: another learner may follow on it, and this one's memory is free when it is dropped."""
+        self._optimizer.close()
+
     def weights_changed(self) -> None:
         """The caller wrote new weights into the model; the optimizer goes on from them."""
         self._optimizer.weights_changed()

@@ -23,9 +23,16 @@ class MasterWeights:
         self.by_name: dict[str, Tensor] = {
             name: self._master_of(parameter) for name, parameter in self._parameters.items()
         }
-        for name, parameter in self._parameters.items():
-            if self._is_apart(name):
-                parameter.register_post_accumulate_grad_hook(self._mover(name))  # type: ignore[no-untyped-call]
+        self._hooks = [
+            parameter.register_post_accumulate_grad_hook(self._mover(name))  # type: ignore[no-untyped-call]
+            for name, parameter in self._parameters.items()
+            if self._is_apart(name)
+        ]
+
+    def close(self) -> None:
+        """Let go of the model: its gradients are its own again, and other masters may follow."""
+        for hook in self._hooks:
+            hook.remove()
 
     def is_copy(self, name: str) -> bool:
         """Whether the master holds more than the model's parameter, and so must be saved with the optimizer."""

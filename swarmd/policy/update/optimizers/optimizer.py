@@ -89,6 +89,10 @@ class Optimizer:
         """Whether going on from `tensors` starts at the weights saved beside them (else at those of the model's folder)."""
         return True
 
+    def close(self) -> None:
+        """Let go of the model, so that another optimizer can be built on it. Adapters stay where they are."""
+        self.masters.close()
+
     def weights_changed(self) -> None:
         """The caller wrote new weights into the model; take them as the masters."""
         self.masters.from_model()

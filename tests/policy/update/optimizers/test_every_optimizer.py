@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from swarmd.errors import ConfigError, StateError
+from swarmd.errors import ConfigError, OutOfMemory, StateError
 from swarmd.policy.state.weights import named_tensors
 from swarmd.policy.update.learner import Learner, TokenRollout, UpdateSettings
 from tests.policy.plain_reference import worst_difference
@@ -185,3 +185,31 @@ def test_a_sum_over_micro_batches_does_not_depend_on_the_optimizer() -> None:
     for kind in ("adamw", "adam-8bit", "host"):
         found.append(Learner(build(), settings(kind, micro_batch_tokens=20)).gradients(round_of())[1])
     assert max(worst_difference(found[0], other) for other in found[1:]) <= 1e-6
+
+
+def test_an_optimizer_that_does_not_fit_says_so_and_lets_go_of_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, twin = (build(dtype=torch.bfloat16) for _ in range(2))
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 bytes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("swarmd.policy.update.optimizers.adam.torch.zeros_like", full)
+        with pytest.raises(OutOfMemory, match="adamw does not fit"):
+            Learner(model, settings("adamw"))
+    Learner(model, settings("host")).update(round_of())
+    Learner(twin, settings("host")).update(round_of())
+    assert same(parameters(model), parameters(twin))
+
+
+@pytest.mark.parametrize("later", ["adam-8bit", "host", "lora"])
+def test_a_learner_that_was_closed_leaves_the_model_to_the_next(later: str) -> None:
+    first, twin = learner_of("adamw", dtype=torch.bfloat16), build(dtype=torch.bfloat16)
+    first.update(round_of())
+    twin.load_state_dict(first.model.state_dict())
+    first.close()
+    for model in (first.model, twin):
+        Learner(model, settings(later)).update(round_of(1))
+    assert same(parameters(first.model), parameters(twin))
