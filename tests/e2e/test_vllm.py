@@ -1,0 +1,40 @@
+"""Real nodes that generate with vLLM's real CPU build: rounds, a crash within the engine, and the death of the daemon."""
+
+import importlib.util
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from swarmd.experiment.local_swarm import LocalSwarm
+from tests.e2e.watch import FAST, alive, descendants, restarts, rounds, status, until
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed"),
+]
+# An engine's start imports for a quarter of a minute of computing, on machines that others use as well.
+PATIENCE_S = 420.0
+VLLM = (*FAST, "--solo", "--set", "policy.engine=vllm", "--set", "update.learning_rate=1e-3")
+
+
+@pytest.mark.parametrize("placement", ["shared", "split"])
+def test_a_node_outlives_its_engine_and_no_engine_outlives_its_node(tmp_path: Path, placement: str) -> None:
+    with LocalSwarm(tmp_path, 1, arguments=(*VLLM, "--placement", placement)) as swarm:
+        swarm.start()
+        node = swarm.nodes[0]
+        until(lambda: rounds(node) >= 3, "three rounds", node, patience_s=PATIENCE_S)
+        assert "vllm 0." in node.output()
+        before, done = restarts(node, "generation"), rounds(node)
+        os.kill(status(node)["workers"]["generation"]["pid"], signal.SIGSEGV)
+        until(lambda: restarts(node, "generation") > before, "a new engine", node, patience_s=PATIENCE_S)
+        until(lambda: rounds(node) > done + 3, "rounds with the new engine", node, patience_s=PATIENCE_S)
+        records = [json.loads(line) for line in node.data_dir.rounds.read_text().splitlines()]
+        assert records[-1]["policy_version"] > 0  # so weights were handed over
+        assert node.process is not None
+        below = descendants(node.process.pid)
+        assert status(node)["workers"]["generation"]["pid"] in below
+        os.kill(node.process.pid, signal.SIGKILL)
+        until(lambda: not any(map(alive, below)), "the end of every child of the killed daemon", node)
