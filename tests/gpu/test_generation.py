@@ -51,12 +51,12 @@ class GenerationOnCuda(GpuCase):
         self.assertGreaterEqual(same, 0.9 * len(rows[0]))
 
     def test_log_probs_are_those_of_the_model(self) -> None:
-        made = engine(torch.float32)
+        made, model = engine(torch.float32), build(TOY, torch.float32, spread=0.15)
         for prompt, row in zip(PROMPTS, made.generate(PROMPTS, Sampling(2, 0.6, 12, 3)), strict=True):
             for sampled in row:
                 whole = torch.tensor([[*prompt, *sampled.ids]], device=DEVICE)
                 with torch.no_grad():
-                    logits = made._model(whole[:, :-1]).logits[0, len(prompt) - 1 :].double() / 0.6
+                    logits = model(whole[:, :-1]).logits[0, len(prompt) - 1 :].double() / 0.6
                 wanted = torch.log_softmax(logits, -1).gather(-1, whole[0, len(prompt) :, None])[:, 0]
                 self.assertLess((wanted.cpu() - torch.tensor(sampled.logps)).abs().max().item(), 1e-3)
 
