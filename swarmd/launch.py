@@ -102,11 +102,12 @@ def child_specs(
     model_dir: Path,
     placement: Placement,
     plan: Callable[[], str] = lambda: "auto",
+    plans: Sequence[str] = (),
     plan_key: str = "",
 ) -> dict[str, ChildSpec]:
     """The children by name: `scorer`, `generation`, with a split placement `update`, and unless solo `network`.
 
-    `plan` is asked before each start for the memory plan in force; `plan_key` is what checkpoints keep beside it.
+    `plan` is asked before each start for the memory plan in force, one of `plans`; `plan_key` is what checkpoints keep beside it.
     """
     env = {"VLLM_CACHE_ROOT": str(data_dir.cache), "VLLM_CONFIG_ROOT": str(data_dir.cache)}
     if config.policy.threads:
@@ -124,7 +125,7 @@ def child_specs(
             "checkpoints_dir": str(data_dir.checkpoints),
             "devices": list(devices),
         }
-        settings = policy_settings(config, model) | {"plan_key": plan_key}
+        settings = policy_settings(config, model) | {"plans": list(plans), "plan_key": plan_key}
         return ChildSpec(
             name,
             "swarmd.policy.service:PolicyService",

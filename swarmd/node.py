@@ -143,6 +143,7 @@ def _make_children(node: Node, model_dir: Path, inbox: trio.MemorySendChannel[by
         model_dir=model_dir,
         placement=node.placement,
         plan=lambda: node.memory.name,
+        plans=node.memory.names,
         plan_key=node.plan_key,
     )
 

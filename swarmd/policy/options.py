@@ -10,7 +10,7 @@ from swarmd.experience.advantages import EPS, Scale
 from swarmd.policy.update.settings import UpdateSettings
 
 # What no section of the configuration has: the daemon sets it.
-_OTHER_KEYS = ("checkpoints_keep", "plan_key", "engine_eager", "engine_sleeps")
+_OTHER_KEYS = ("checkpoints_keep", "plans", "plan_key", "engine_eager", "engine_sleeps")
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,13 @@ class PolicyOptions:
         model: the model's name as configured; checkpoints carry it. Empty: the folder's name.
         tokens_max: longest completion; other people's text is cut there.
         engine: `auto`, `vllm` or `transformers`; see `generation.choose`.
-        engine_eager, engine_sleeps: what the memory plan says: vLLM without CUDA graphs; vLLM asleep during updates.
+        engine_eager, engine_sleeps: what the memory plan says: vLLM without CUDA graphs; able to sleep.
         batch_tokens_max: most prompt and completion tokens that an engine holds at once.
         advantage_scale, advantage_eps: see `experience.advantages`.
         external_baseline_shift: its `baseline_shift`, for external rollouts.
         checkpoints_keep: how many are kept.
-        plan, plan_key: the memory plan to begin with, and what the daemon wants to find beside it in a checkpoint.
+        plan, plans: the memory plan to begin with, and all that this device has; see `plans.ladder`.
+        plan_key: what the daemon wants to find beside the plan in a checkpoint; empty: neither is written.
         update: the learner's settings.
     """
 
@@ -41,6 +42,7 @@ class PolicyOptions:
     external_baseline_shift: float
     checkpoints_keep: int
     plan: str
+    plans: tuple[str, ...]
     plan_key: str
     update: UpdateSettings
 
@@ -68,13 +70,14 @@ class PolicyOptions:
             tokens_max=tokens_max,
             engine=settings.get("engine", "auto"),
             engine_eager=settings.get("engine_eager", False),
-            engine_sleeps=settings.get("engine_sleeps", False),
+            engine_sleeps=settings.get("engine_sleeps", "time-share" in settings.get("plans", ())),
             batch_tokens_max=settings.get("generate_batch_tokens", 16384),
             advantage_scale=settings.get("advantage_scale", "std"),
             advantage_eps=settings.get("advantage_eps", EPS),
             external_baseline_shift=settings.get("external_baseline_shift", 0.0),
             checkpoints_keep=settings.get("checkpoints_keep", 2),
             plan=settings.get("plan", "auto"),
+            plans=tuple(settings.get("plans", ())),
             plan_key=settings.get("plan_key", ""),
             update=UpdateSettings.from_dict(update),
         )

@@ -6,27 +6,26 @@ before it next generates. Nothing that came from a peer is decoded here but text
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from swarmd.errors import DiskFull, OutOfMemory, StateError, SwarmdError
+from swarmd.errors import DiskFull, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.generation.choose import open_engine
 from swarmd.policy.generation.engine import Engine, Sampled, Sampling
-from swarmd.policy.memory import free_memory, is_out_of_memory
 from swarmd.policy.model.loading import context_tokens_max, load_model, load_tokeniser
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.options import PolicyOptions
+from swarmd.policy.planned import PlannedLearner, plans_of
 from swarmd.policy.state import checkpoints, weights
 from swarmd.policy.state.export import export_live
 from swarmd.policy.state.resume import load_checkpoint
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.training_set import token_rollouts
 from swarmd.policy.update import mismatch
-from swarmd.policy.update.learner import Learner
+from swarmd.policy.update.learner import Learner, UpdateSettings
 from swarmd.policy.update.parallel import learner_on
 
 
@@ -75,7 +74,7 @@ class PolicyService:
         self._engine_version: int | None = (
             0  # of the weights that an engine keeps; None: not the present ones
         )
-        self._learner: Learner | None = None
+        self._learner: PlannedLearner | None = None
 
     def start(self) -> dict[str, Any]:
         """Load the model, then the newest good checkpoint over it; what `info` says, plus `state`, `resumed_from`, `skipped`.
@@ -90,12 +89,13 @@ class PolicyService:
             torch.set_num_threads(self._threads)
         self._tokeniser = load_tokeniser(self._model_dir)
         if "update" in self._roles:
-            self._learner = learner_on(
-                self._devices,
-                self._load_model(),
+            self._learner = PlannedLearner(
+                self._build_learner,
                 self._options.update,
-                model_dir=self._model_dir,
-                threads=self._threads,
+                plans=plans_of(self._options, self._device),
+                name=self._options.plan,
+                emit=self._emit,
+                sleep=self._put_engine_to_sleep,
             )
         if "generate" in self._roles:
             self._engine, self._engine_note = open_engine(
@@ -108,9 +108,8 @@ class PolicyService:
         if self._learner:
             # An engine in another process is one with weights of its own.
             apart = self._engine is None or self._engine.keeps_weights
-            settings = self._learner.settings
-            chosen = mismatch.resolve(settings.mismatch, engine_keeps_weights=apart)
-            self._learner.settings = replace(settings, mismatch=chosen)
+            wanted = self._options.update.mismatch
+            self._learner.adjust(mismatch=mismatch.resolve(wanted, engine_keeps_weights=apart))
         found = self._resume()
         return self.info() | {
             "resumed_from": found.path.name if found.path else None,
@@ -132,7 +131,8 @@ class PolicyService:
             "roles": sorted(self._roles),
             "has_chat_template": self._tokeniser.has_chat_template,
             "tokens_max": self._options.tokens_max,
-            "mismatch": self._learner.settings.mismatch if self._learner else None,
+            "mismatch": self._learner.learner.settings.mismatch if self._learner else None,
+            "plan": self._learner.plan.name if self._learner else "",
         }
 
     def generate(
@@ -169,36 +169,26 @@ class PolicyService:
         No rollouts and `checkpoint` just writes one. A checkpoint that cannot be written is reported in `checkpoint_error`
         (`kind`, `what`, `why`, `fix`), not raised: the update has happened.
 
+        Where memory runs out the update is tried again under the next memory plan; `plan` in the answer is the one in force.
+
         Raises:
-            OutOfMemory: the update does not fit; the weights are as they were.
+            OutOfMemory: the update fits under no plan; the weights are as they were.
             SwarmdError: this process does not update.
         """
         learner = self._updating()
         started = time.perf_counter()
-        if self._engine and self._options.engine_sleeps and self._engine.sleep():
-            self._engine_version = None
         scored = [ScoredRollout.from_wire(rollout) for rollout in rollouts]
         training_set = token_rollouts(
             scored, self._tokeniser, self._options, context_tokens_max(self._model.config)
         )
-        try:
-            stats = learner.update(training_set)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            self._model.zero_grad(set_to_none=True)
-            free_memory()
-            raise OutOfMemory(
-                f"the update of round {round} does not fit in memory",
-                str(error).partition("\n")[0],
-                "lower update.micro_batch_tokens or policy.tokens_max, or take a smaller model",
-            ) from error
+        stats = learner.update(training_set, round)
         if stats.num_steps:
             self._version += 1
         saved = self._save(round, state) if checkpoint else {"checkpoint": None}
         return {
             **stats.to_dict(),
             "policy_version": self._version,
+            "plan": learner.plan.name,
             "seconds_update": stats.seconds,
             "seconds": time.perf_counter() - started,
             **saved,
@@ -247,7 +237,7 @@ class PolicyService:
             self._engine_version = policy_version
         self._version = policy_version
         if self._learner:
-            self._learner.weights_changed()
+            self._learner.learner.weights_changed()
 
     def _sync_engine(self, engine: Engine) -> float:
         """Bring the live model's weights to an engine that keeps its own, unless it has them; seconds that took."""
@@ -257,6 +247,15 @@ class PolicyService:
         engine.load_weights(weights.named_tensors(self._model), self._version)
         self._engine_version = self._version
         return time.perf_counter() - started
+
+    def _build_learner(self, settings: UpdateSettings) -> Learner:
+        return learner_on(
+            self._devices, self._load_model(), settings, model_dir=self._model_dir, threads=self._threads
+        )
+
+    def _put_engine_to_sleep(self) -> None:
+        if self._engine and self._engine.sleep():
+            self._engine_version = None
 
     def _resume(self) -> checkpoints.Found:
         if self._checkpoints is None:
@@ -280,15 +279,17 @@ class PolicyService:
         if self._learner is None:
             self._take(found.path / checkpoints.MODEL_FILE, found.policy_version)
         else:
-            if lost := load_checkpoint(found.path, self._model, self._learner):
+            if lost := load_checkpoint(found.path, self._model, self._learner.learner):
                 self._emit("optimizer_restarted", {"reason": lost})
             self._version, self._engine_version = found.policy_version, None
         return found
 
     def _save(self, round: int, state: dict[str, Any]) -> dict[str, Any]:
-        learner = self._updating()
+        planned = self._updating()
         if self._checkpoints is None:
             return {"checkpoint": None}
+        if key := self._options.plan_key:
+            state = {**state, "plan": planned.plan.name, "plan_key": key}
         started = time.perf_counter()
         try:
             name = checkpoints.save(
@@ -297,7 +298,7 @@ class PolicyService:
                 policy_version=self._version,
                 model=self._model_name,
                 weights=weights.named_tensors(self._model),
-                optimizer=learner.optimizer_tensors(),
+                optimizer=planned.learner.optimizer_tensors(),
                 state=state,
                 keep=self._options.checkpoints_keep,
             )
@@ -306,7 +307,7 @@ class PolicyService:
             return {"checkpoint": None, "checkpoint_error": detail}
         return {"checkpoint": name, "seconds_checkpoint": time.perf_counter() - started}
 
-    def _updating(self) -> Learner:
+    def _updating(self) -> PlannedLearner:
         if self._learner is None:
             raise SwarmdError("this policy process does not update", f"its roles are {sorted(self._roles)}")
         return self._learner

@@ -138,8 +138,8 @@ class FakePolicy(FakeChild):
             "completions_RG": [[dict(c) for c in completions] for _ in prompts],
             "num_prompt_tokens": 3 * len(prompts),
             "num_completion_tokens": 2 * len(prompts) * num_completions,
-            "seconds_weight_sync": 0.0,
             "seconds": 0.5,
+            "seconds_weight_sync": 0.0,
         }
 
     def update(

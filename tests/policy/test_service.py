@@ -10,6 +10,7 @@ import torch
 
 from swarmd.errors import DiskFull, OutOfMemory, StateError, SwarmdError
 from swarmd.policy.state.checkpoints import newest_valid
+from swarmd.policy.update.learner import Learner
 from tests.policy.services import own_rollout, parameters, service, started
 
 
@@ -180,7 +181,7 @@ def test_an_update_that_does_not_fit_says_what_to_lower_and_changes_nothing(
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
     with monkeypatch.context() as patch:
-        patch.setattr(policy._learner, "_run", out_of_memory)
+        patch.setattr(Learner, "_run", out_of_memory)
         with pytest.raises(OutOfMemory, match="micro_batch_tokens"):
             policy.update([wire], round=1, state={}, checkpoint=False)
     assert not changed(before, parameters(policy))
@@ -195,7 +196,7 @@ def test_another_failure_of_the_update_is_not_taken_for_lack_of_memory(
     def fault(*_: Any) -> None:
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr(policy._learner, "update", fault)
+    monkeypatch.setattr(Learner, "update", fault)
     with pytest.raises(RuntimeError, match="shapes differ"):
         policy.update([], round=1, state={}, checkpoint=False)
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.update.attention import row_length_max
 from swarmd.policy.update.optimizers.build import build_optimizer
 from swarmd.policy.update.packing import (
@@ -58,11 +59,24 @@ class Learner:
         self.masters = self._optimizer.masters
         self._check: SelfCheck | None = None
 
+    def use(self, settings: UpdateSettings) -> None:
+        """Go on under other settings that leave the optimizer as it is: how the work is cut, and what is kept of a forward."""
+        self.settings = settings
+        if settings.gradient_checkpointing:
+            self.model.gradient_checkpointing_enable()
+        else:
+            self.model.gradient_checkpointing_disable()
+
+    def release(self) -> None:
+        """Let go of the model; its weights stay as they are, and this learner is not used again."""
+        self._optimizer.close()
+
     def update(self, rollouts: Sequence[TokenRollout]) -> UpdateStats:
         """Train on a round. A round without signal, or with a non-finite loss or gradient, leaves the weights untouched.
 
         With more than one step (minibatches x epochs) all of them refer to the log-probs from before the first; the first
-        non-finite one ends the round. `loss` and `grad_norm` (before clipping) are means over the steps taken.
+        non-finite one ends the round, and so does a later one for which memory runs out (`skipped` is then "oom"): what the first
+        ones did stays done, and cannot be done again. `loss` and `grad_norm` (before clipping) are means over the steps taken.
         """
         started = time.perf_counter()
         counts = count_round(rollouts, self.settings)
@@ -74,9 +88,17 @@ class Learner:
             reason = "zero_advantage" if counts.num_tokens_local + counts.num_tokens_external else "no_data"
             return replace(counts, skipped=reason, seconds=time.perf_counter() - started, **prepared.stats)
         steps: list[_Step] = []
+        skipped = None
         for groups in filter(None, batches):
-            steps.append(self._step(groups))
+            try:
+                steps.append(self._step(groups))
+            except (RuntimeError, MemoryError) as error:
+                if not steps or not is_out_of_memory(error):
+                    raise
+                skipped = "oom"
+                break
             if not steps[-1].taken:
+                skipped = "non_finite"
                 break
         taken = [step for step in steps if step.taken]
         reported = taken or steps
@@ -86,7 +108,7 @@ class Learner:
             loss=sum(step.loss for step in reported) / len(reported),
             grad_norm=sum(step.grad_norm for step in reported) / len(reported),
             num_steps=len(taken),
-            skipped=None if len(taken) == len(steps) else "non_finite",
+            skipped=skipped,
             fast_path=self._fast(groups),
             self_check=self._check.detail if self._check else "",
             seconds=time.perf_counter() - started,
@@ -137,10 +159,6 @@ class Learner:
     def needs_weights(self, tensors: dict[str, Tensor]) -> bool:
         """Whether the weights saved beside `tensors` must be loaded first; otherwise the model's folder has them."""
         return self._optimizer.needs_weights(tensors)
-
-    def close(self) -> None:
-        """Let go of the model: another learner may follow on it, and this one's memory is free when it is dropped."""
-        self._optimizer.close()
 
     def weights_changed(self) -> None:
         """The caller wrote new weights into the model; the optimizer goes on from them."""

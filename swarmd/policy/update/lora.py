@@ -56,6 +56,16 @@ def add_adapters(model: "PreTrainedModel", rank: int) -> None:
     model.eval()
 
 
+@torch.no_grad()
+def remove_adapters(model: nn.Module) -> None:
+    """Merge the adapters, take them out, and make every weight trainable again."""
+    for place, layer in list(_adapted(model)):
+        layer.base_layer.weight.copy_(_merged(layer.base_layer.weight, layer))
+        parent, _, name = place.rpartition(".")
+        setattr(model.get_submodule(parent), name, layer.base_layer)
+    model.requires_grad_(True)
+
+
 def base_tensors(model: nn.Module) -> dict[str, Tensor]:
     """The state dict as it would be without adapters; for a model without any, the state dict."""
     tensors = dict(model.state_dict())

@@ -31,6 +31,7 @@ class MasterWeights:
 
     def close(self) -> None:
         """Let go of the model: its gradients are its own again, and other masters may follow."""
+        self.clear_gradients()
         for hook in self._hooks:
             hook.remove()
 

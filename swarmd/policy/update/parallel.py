@@ -69,6 +69,10 @@ class ParallelLearner(Learner):
             self._ranks.close()
             self._ranks = None
 
+    def release(self) -> None:
+        self.close()
+        super().release()
+
     def weights_changed(self) -> None:
         super().weights_changed()
         self.close()

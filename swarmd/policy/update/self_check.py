@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.update.attention import DENSE_TOKENS_MAX, row_length_max
 from swarmd.policy.update.masters import MasterWeights
 from swarmd.policy.update.packing import Pack, PromptGroup, TokenCompletion, WeighedCompletion
@@ -46,9 +47,9 @@ def check_packed_pass(
     sample = _sample(groups)
     try:
         packed = _measure(packed_pass, model, masters, sample, settings)
-    except torch.OutOfMemoryError:
-        raise
     except REFUSALS as refusal:
+        if is_out_of_memory(refusal):
+            raise
         return SelfCheck(
             False, f"the model refuses a packed row: {type(refusal).__name__}: {str(refusal)[:200]}"
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from swarmd.policy.update.lora import adapted_weights, add_adapters
+from swarmd.policy.update.lora import adapted_weights, add_adapters, remove_adapters
 from swarmd.policy.update.masters import MasterWeights
 from swarmd.policy.update.optimizers.adam import FullMoments
 from swarmd.policy.update.optimizers.optimizer import Optimizer, kind_of
@@ -39,6 +39,10 @@ class LoraOptimizer(Optimizer):
         self.masters.to_model()
         self._on_folder &= not any(key.startswith("base/") for key in tensors)
         return ""
+
+    def close(self) -> None:
+        super().close()
+        remove_adapters(self._model)
 
     def needs_weights(self, tensors: Mapping[str, Tensor]) -> bool:
         return not self._fits(tensors) or any(key.startswith("base/") for key in tensors)

@@ -90,7 +90,7 @@ class Optimizer:
         return True
 
     def close(self) -> None:
-        """Let go of the model, so that another optimizer can be built on it. Adapters stay where they are."""
+        """Leave the model as it would be without this optimizer, so that another can be built on it; its weights stay."""
         self.masters.close()
 
     def weights_changed(self) -> None:

@@ -209,7 +209,7 @@ def test_a_learner_that_was_closed_leaves_the_model_to_the_next(later: str) -> N
     first, twin = learner_of("adamw", dtype=torch.bfloat16), build(dtype=torch.bfloat16)
     first.update(round_of())
     twin.load_state_dict(first.model.state_dict())
-    first.close()
+    first.release()
     for model in (first.model, twin):
         Learner(model, settings(later)).update(round_of(1))
     assert same(parameters(first.model), parameters(twin))

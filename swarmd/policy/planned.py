@@ -1,0 +1,162 @@
+"""The learner under a memory plan: promises that running out of memory costs a plan, or a round, but never a weight.
+
+An update that does not fit is tried again under the next plan. When it fits under none, the plan was not to blame: the one
+before is taken up again, and the round is lost.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from torch import Tensor
+
+from swarmd.errors import ConfigError, OutOfMemory
+from swarmd.policy.memory import free_memory, is_out_of_memory
+from swarmd.policy.options import PolicyOptions
+from swarmd.policy.plans.ladder import Plan, after, at_least, ladder
+from swarmd.policy.update.learner import Learner, TokenRollout, UpdateSettings, UpdateStats
+
+Emit = Callable[[str, dict[str, Any]], None]
+
+
+def plans_of(options: PolicyOptions, device: str) -> tuple[Plan, ...]:
+    """The plans that the daemon named, or where it named none all that need nothing of the engine."""
+    can_sleep = "time-share" in options.plans
+    plans = ladder(device, can_sleep=can_sleep, optimizer=options.update.optimizer)
+    return tuple(plan for plan in plans if not options.plans or plan.name in options.plans)
+
+
+class PlannedLearner:
+    """A learner that is rebuilt as the plan asks.
+
+    Args:
+        build: makes a learner on the policy's model, whose weights outlive every learner.
+        settings: as configured; a plan changes some of them.
+        plans: in order.
+        name: of the plan to begin with; one that `plans` lack gives way to the next in order.
+        emit: takes the event "plan" with `round`, `from`, `to`, `why`.
+        sleep: puts the engine to sleep, for plans that ask for it.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[UpdateSettings], Learner],
+        settings: UpdateSettings,
+        *,
+        plans: Sequence[Plan],
+        name: str,
+        emit: Emit,
+        sleep: Callable[[], None],
+    ) -> None:
+        self._build, self._base = build, settings
+        self._plans, self._emit, self._sleep = tuple(plans), emit, sleep
+        self.plan = at_least(self._plans, name)
+        self._learner: Learner | None = build(self._settings(self.plan))
+
+    @property
+    def learner(self) -> Learner:
+        """The learner of the plan in force, built anew where the last one could not be."""
+        if self._learner is None:
+            self._rebuild(self._settings(self.plan), {})
+        assert self._learner is not None
+        return self._learner
+
+    def adjust(self, **changes: Any) -> None:
+        """Change settings that no plan has to do with."""
+        self._base = replace(self._base, **changes)
+        self.learner.settings = replace(self.learner.settings, **changes)
+
+    def update(self, training_set: Sequence[TokenRollout], round: int) -> UpdateStats:
+        """`Learner.update`, under this plan or a later one.
+
+        Raises:
+            OutOfMemory: it fits under none. Weights and plan are as they were; moments too, unless a plan with another
+                optimizer was tried.
+        """
+        first, found = self.plan, self._attempt(training_set)
+        while isinstance(found, str):
+            if not self._step_down(round, found):
+                self._give_up(first, round, found)
+            found = self._attempt(training_set)
+        if found.skipped == "oom":  # after the first of several steps, which cannot be taken twice
+            self._step_down(round, "a later step of the round did not fit")
+        return found
+
+    def _attempt(self, training_set: Sequence[TokenRollout]) -> UpdateStats | str:
+        """What came of it, or why memory ran out. Only a text: the exception holds the tensors of its frames."""
+        try:
+            if self.plan.engine_sleeps:
+                self._sleep()
+            return self.learner.update(training_set)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return str(error).partition("\n")[0] or type(error).__name__
+
+    def _step_down(self, round: int, why: str) -> bool:
+        """Go on under the next plan that can be had; False when there is none."""
+        name = self.plan.name
+        while later := after(self._plans, name):
+            free_memory()
+            name = later.name
+            if not (trouble := self._use(later)):
+                return self._changed(round, later, why)
+            why = trouble
+        return False
+
+    def _give_up(self, first: Plan, round: int, why: str) -> None:
+        free_memory()
+        if self.plan is not first:
+            self._use(first)
+            self._changed(round, first, "no plan helped")
+        raise OutOfMemory(
+            f"the update of round {round} does not fit in memory under any plan",
+            why,
+            "lower update.micro_batch_tokens or policy.tokens_max, or take a smaller model",
+        )
+
+    def _changed(self, round: int, plan: Plan, why: str) -> bool:
+        self._emit("plan", {"round": round, "from": self.plan.name, "to": plan.name, "why": why})
+        self.plan = plan
+        return True
+
+    def _use(self, plan: Plan) -> str:
+        """Build the learner of `plan`; why it cannot be had, where it cannot, and then the old one is rebuilt at the next try.
+
+        Moments stay where the optimizer stays, masters wherever there are any on both sides; both wait on the host meanwhile.
+        """
+        settings, before = self._settings(plan), self.learner.settings
+        if settings.optimizer == before.optimizer:
+            self.learner.use(settings)
+            return ""
+        carried = {
+            key: kept.cpu() for key, kept in self.learner.optimizer_tensors().items() if _is_master(key)
+        }
+        self.learner.release()
+        try:
+            self._rebuild(settings, carried)
+        except (ConfigError, OutOfMemory, RuntimeError, MemoryError) as error:
+            if not isinstance(error, ConfigError | OutOfMemory) and not is_out_of_memory(error):
+                raise
+            trouble = f"{plan.name} cannot be had: {str(error).partition(chr(10))[0]}"
+        else:
+            return ""
+        free_memory()
+        self._rebuild(before, carried)
+        return trouble
+
+    def _rebuild(self, settings: UpdateSettings, masters: dict[str, Tensor]) -> None:
+        self._learner = None
+        free_memory()
+        learner = self._build(settings)
+        learner.weights_changed()  # they are no longer those of the model's folder
+        if masters and masters.keys() <= learner.optimizer_tensors().keys():
+            learner.load_optimizer_tensors(masters)
+        self._learner = learner
+
+    def _settings(self, plan: Plan) -> UpdateSettings:
+        return replace(self._base, **plan.settings(asdict(self._base)))
+
+
+def _is_master(key: str) -> bool:
+    return key.startswith("master/")
