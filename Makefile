@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-round chaos clean
+.PHONY: help demo test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round chaos clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -55,6 +55,9 @@ bench-update: $(VENV)/.dev ## the update against TRL's: ratio, gradient error, m
 
 bench-round: $(VENV)/.dev ## a round, generation and update, against a serial loop with transformers and TRL
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_round
+
+bench-generate: $(VENV)/.dev ## our generation against transformers' generate, and vLLM through our worker against vLLM itself
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_generate
 
 chaos: $(VENV)/.dev ## kill -9 of every process of a real node, over and over
 	@$(BIN)/python -m pytest tests/chaos -m 'slow or not slow' -s
