@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
-from swarmd.errors import DiskFull, StateError, SwarmdError
+from swarmd.errors import ChildDied, DiskFull, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.generation.choose import open_engine
 from swarmd.policy.generation.engine import Engine, Sampled, Sampling
+from swarmd.policy.generation.vllm_engine import end_process
 from swarmd.policy.model.loading import context_tokens_max, load_model, load_tokeniser
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.options import PolicyOptions
@@ -181,7 +182,10 @@ class PolicyService:
         training_set = token_rollouts(
             scored, self._tokeniser, self._options, context_tokens_max(self._model.config)
         )
-        stats = learner.update(training_set, round)
+        try:
+            stats = learner.update(training_set, round)
+        except ChildDied as error:  # of a rank: the round may be half done, and only the checkpoint is sure
+            end_process(error)
         if stats.num_steps:
             self._version += 1
         saved = self._save(round, state) if checkpoint else {"checkpoint": None}

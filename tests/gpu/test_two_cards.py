@@ -31,7 +31,7 @@ class TwoCards(GpuCase):
                 devices=("cuda:0", "cuda:1"),
                 model_dir=Path(folder),
             )
-            self.addCleanup(spread.close)
+            self.addCleanup(spread.release)
             before = snapshot(single.model)
             for seed in range(3):
                 for learner in (single, spread):

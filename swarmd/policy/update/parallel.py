@@ -1,8 +1,8 @@
 """The data-parallel learner: a round's packs spread over several devices, one gradient, the same step on each of them.
 
 Token weights are fixed before packing, so the sum of the ranks' gradients is the single device's gradient: nothing is averaged.
-Every rank holds the whole model. This process is rank 0; its weights are the truth, and whatever goes wrong with a rank ends all of
-them: the next round starts fresh ones from these weights.
+Every rank holds the whole model. This process is rank 0, and its weights are the truth. Whatever goes wrong with a rank ends all of
+them and is raised; who goes on with this learner all the same gets fresh ones, with these weights.
 """
 
 import math
@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from swarmd.errors import ChildDied, ConfigError
+from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.update.collectives import add_up, checksum
 from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.packing import Pack, PromptGroup, first_fit
@@ -63,22 +64,16 @@ class ParallelLearner(Learner):
         """Of the other ranks, empty while there are none."""
         return self._ranks.pids if self._ranks else []
 
-    def close(self) -> None:
-        """End the ranks; the next round starts them anew, from the weights and the optimizer as they then are."""
-        if self._ranks is not None:
-            self._ranks.close()
-            self._ranks = None
-
     def release(self) -> None:
-        self.close()
+        self._end_ranks()
         super().release()
 
     def weights_changed(self) -> None:
         super().weights_changed()
-        self.close()
+        self._end_ranks()
 
     def load_optimizer_tensors(self, tensors: dict[str, torch.Tensor]) -> str:
-        self.close()
+        self._end_ranks()
         return super().load_optimizer_tensors(tensors)
 
     def run_packs(self, packs: Sequence[Pack], *, fast: bool, with_gradient: bool) -> list[TokenPass]:
@@ -101,9 +96,9 @@ class ParallelLearner(Learner):
                 found.append(passes_from_plain(message["passes"], tensors, self.model.device))
             if with_gradient:
                 ranks.send_all({"op": "add_up"})
-                add_up(self.masters)
+                self._add_up()
         except BaseException:
-            self.close()
+            self._end_ranks()
             raise
         by_place = {
             place: one
@@ -129,15 +124,31 @@ class ParallelLearner(Learner):
                     "the next round goes on from the first device's weights; devices that are not alike can cause it",
                 )
         except BaseException:
-            self.close()
+            self._end_ranks()
             raise
         self._num_steps += 1
         return outcome
 
+    def _add_up(self) -> None:
+        try:
+            add_up(self.masters)
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            raise ChildDied(
+                "the gradients of the update's ranks could not be added up", str(error).partition("\n")[0]
+            ) from error
+
+    def _end_ranks(self) -> None:
+        """The next round starts fresh ones, from the weights and the optimizer as they then are."""
+        if self._ranks is not None:
+            self._ranks.close()
+            self._ranks = None
+
     def _with_ranks(self) -> Ranks:
         """The ranks, which work under the settings they were started with."""
         if self._ranks is not None and self._ranks.settings != self.settings:
-            self.close()
+            self._end_ranks()
         if self._ranks is None:
             self._ranks = Ranks(self, self._model_dir, self._devices[1:], self._threads)
         return self._ranks

@@ -21,6 +21,7 @@ from swarmd.policy.update.packing import Pack, PromptGroup, TokenCompletion, Tok
 from swarmd.policy.update.parallel import ParallelLearner, balanced
 from swarmd.policy.update.rank_channel import packs_from_plain, packs_to_plain
 from tests.policy.plain_reference import worst_difference
+from tests.policy.services import own_rollout, started
 
 SETTINGS = UpdateSettings(learning_rate=1e-3, micro_batch_tokens=64)
 DEVICES = ("cpu", "cpu")
@@ -47,7 +48,7 @@ def pair(model_dir: Path) -> Iterator[tuple[Learner, ParallelLearner]]:
         load_model(model_dir, "cpu"), SETTINGS, devices=DEVICES, model_dir=model_dir, threads=1
     )
     yield single, parallel
-    parallel.close()
+    parallel.release()
 
 
 def weights(learner: Learner) -> dict[str, Tensor]:
@@ -126,6 +127,34 @@ def test_it_goes_on_from_a_single_devices_checkpoint_and_notices_ranks_that_drif
     with pytest.raises(ChildDied, match="drifted apart"):
         parallel.update(third)
     assert parallel.rank_pids == []
+
+
+def test_a_lost_rank_ends_the_process_that_updates(model_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = started(model_dir)
+    rollout = own_rollout(policy, "one?")
+
+    def lose(*_: object) -> None:
+        raise ChildDied("rank 1 of the update ended")
+
+    class Ended(BaseException): ...
+
+    def end(error: Exception) -> None:
+        raise Ended(str(error))
+
+    monkeypatch.setattr(policy._learner, "update", lose)
+    monkeypatch.setattr("swarmd.policy.service.end_process", end)
+    with pytest.raises(Ended, match="rank 1"):
+        policy.update([rollout], round=1, state={}, checkpoint=False)
+
+
+def test_a_collective_that_breaks_is_a_lost_rank(model_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("Connection closed by peer")
+
+    learner = ParallelLearner(load_model(model_dir, "cpu"), SETTINGS, devices=DEVICES, model_dir=model_dir)
+    monkeypatch.setattr("swarmd.policy.update.parallel.add_up", broken)
+    with pytest.raises(ChildDied, match="could not be added up"):
+        learner._add_up()
 
 
 OWNER = """
