@@ -41,3 +41,27 @@ def test_rare_tokens_of_a_large_vocabulary_are_reachable() -> None:
     logits = torch.zeros(1, 150_000)
     tokens, _ = draw(logits, uniform(149_999.5 / 150_000), 1.0)
     assert tokens.item() == 149_999
+
+
+def test_a_token_without_probability_is_never_drawn_from_a_large_vocabulary() -> None:
+    logits = torch.full((3, 5000), -torch.inf)
+    logits[:, [700, 3000]] = 0.0
+    tokens, logps = draw(logits, uniform(0.0, 0.5, 1 - 2**-53), 1.0)
+    assert tokens.tolist() == [700, 3000, 3000]
+    assert logps.exp().tolist() == pytest.approx([0.5] * 3)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("num_tokens", [300, 1024, 1025, 4096, 5003])
+def test_blocks_give_what_one_sum_in_float64_gives(num_tokens: int, temperature: float) -> None:
+    numbers = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(500, num_tokens, generator=numbers)
+    uniform_R = torch.rand(500, generator=numbers, dtype=torch.float64)
+    wanted = torch.log_softmax(logits.double() / temperature, dim=-1)
+    sums = wanted.exp().cumsum(-1)
+    tokens, logps = draw(logits, uniform_R, temperature)
+    rows = torch.arange(500)
+    # the number lies in the token's own stretch of the sum, but for the rounding of float32 exponentials
+    assert (sums[rows, tokens] > uniform_R - 1e-6).all()
+    assert (sums[rows, tokens] - wanted.exp()[rows, tokens] <= uniform_R + 1e-6).all()
+    assert torch.allclose(logps.double(), wanted[rows, tokens], atol=1e-5)
