@@ -1,12 +1,14 @@
 """The learner: a round's token rollouts in, one optimizer step on the model's weights, and what happened out."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.update.attention import row_length_max
@@ -187,14 +189,8 @@ class Learner:
     def run_packs(self, packs: Sequence[Pack], *, fast: bool, with_gradient: bool) -> list[TokenPass]:
         """Each pack through the model; its gradient is added to what `masters` hold. `fast`: with shared prompts."""
         run = packed_pass if fast else plain_pass
-        checkpointing = with_gradient and self.settings.gradient_checkpointing
-        if checkpointing:
-            _train_without_dropout(self.model)
-        try:
+        with _checkpointing(self.model, with_gradient and self.settings.gradient_checkpointing):
             return [run(self.model, self.masters, pack, self.settings, with_gradient) for pack in packs]
-        finally:
-            if checkpointing:
-                self.model.eval()
 
     def take_step(self, loss: float) -> tuple[float, bool]:
         """The optimizer's `step` with the gradients that `masters` hold."""
@@ -220,14 +216,23 @@ class Learner:
 
     def _fast(self, groups: list[PromptGroup]) -> bool:
         if self._check is None:
-            self._check = check_packed_pass(self.model, self.masters, groups, self.settings)
+            with _checkpointing(self.model, self.settings.gradient_checkpointing):
+                self._check = check_packed_pass(self.model, self.masters, groups, self.settings)
         longest = max(len(g.prompt_ids) + len(c.completion.ids) for g in groups for c in g.completions)
         return self._check.passed and longest <= row_length_max(self.model)
 
 
-def _train_without_dropout(model: torch.nn.Module) -> None:
-    """Train mode, which transformers' checkpointing asks for, without its randomness."""
-    model.train()
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.eval()
+@contextmanager
+def _checkpointing(model: torch.nn.Module, wanted: bool) -> Iterator[None]:
+    """Train mode within the block, which transformers' checkpointing asks for, of the layers alone: what is in them stays in
+    eval mode, and so without dropout, also without that which attention has among its arguments."""
+    layers = [
+        module for module in model.modules() if wanted and isinstance(module, GradientCheckpointingLayer)
+    ]
+    for layer in layers:
+        layer.training = True
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.training = False
