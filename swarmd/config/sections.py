@@ -102,7 +102,7 @@ class UpdateSection(Section):
     external_logp_floor: float = Field(
         -4.0,
         le=0,
-        description="`tapered`: without a claim, a wrong external answer counts from this own log-prob (nats a token) on.",
+        description="`tapered`: a wrong external answer counts from this own log-prob (nats a token) on.",
     )
     external_alpha: float = Field(
         1.0, ge=0, le=10, description="`cross`: exponent of the ratio of own to sender's probability."

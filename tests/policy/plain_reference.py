@@ -93,10 +93,8 @@ def weighted_loss_and_gradients(
             if external_weighting == "positive":
                 factor = 1.0 if advantage > 0 else 0.0
             elif external_weighting == "tapered" and advantage < 0:
-                if claimed is None:
-                    factor = 1.0 if mean.item() >= external_logp_floor else 0.0
-                else:
-                    factor = (mean - claimed).exp().clip(max=1)
+                factor = 1.0 if claimed is None else (mean - claimed).exp().clip(max=1)
+                factor = factor if mean.item() >= external_logp_floor else 0.0
             elif external_weighting == "cross":
                 closeness = 1.0 if claimed is None else (mean - claimed).exp().clip(0.8, 1)
                 factor = closeness**external_alpha * rollout.capability

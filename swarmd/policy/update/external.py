@@ -1,7 +1,7 @@
 """How much an external completion counts: six weightings as pure functions. Every weight is finite and lies in [0, 1].
 
 A weight is detached and stands in front of the same loss that own completions have. What a sender says of itself is a claim:
-whatever it is, the weight stays at most 1, which is what every completion has under `as-own`. A false claim can only lose.
+whatever it is, the weight is at most what it would be without one, and that at most the 1 of `as-own`. A false claim can only lose.
 `shaped` weighs single tokens, by the policy's own probability; `imitate` replaces the loss (`loss.TokenLoss.imitating`).
 """
 
@@ -68,9 +68,9 @@ def weight(
     if kind == "tapered":
         if advantage >= 0:
             return 1.0
-        if completion.claimed_logp is None:
-            return float(own_logp is not None and own_logp >= settings.external_logp_floor)
-        return ratio(own_logp, completion.claimed_logp)
+        if own_logp is None or not own_logp >= settings.external_logp_floor:
+            return 0.0  # whatever is claimed: a claim may only lower a weight
+        return 1.0 if completion.claimed_logp is None else ratio(own_logp, completion.claimed_logp)
     if kind == "cross":
         found = 1.0
         if completion.claimed_logp is not None:

@@ -46,6 +46,7 @@ def test_positive_counts_what_was_better_than_the_mean() -> None:
         (-1.0, -1.0, -3.0, 1.0),  # more likely here than there: no more than 1
         (-1.0, -3.9, None, 1.0),  # no claim: above the floor of -4
         (-1.0, -4.1, None, 0.0),
+        (-1.0, -4.1, -9.0, 0.0),  # below it no claim helps
         (-1.0, None, None, 0.0),
     ],
 )
@@ -147,11 +148,20 @@ def test_no_claim_whatever_earns_more_than_one(
     assert 0 <= found <= 1
 
 
-@given(own=st.floats(-50, 0), honest=st.floats(-50, 0), lie=st.floats(-50, 0))
-def test_a_lie_under_tapered_gains_at_most_what_as_own_gives(own: float, honest: float, lie: float) -> None:
-    told, lied = (weigh("tapered", -1.0, own=own, claimed=claimed) for claimed in (honest, lie))
-    assert lied <= weigh("as-own", -1.0)
-    assert (lied <= told) == (lie >= honest or lied == told)
+@given(
+    kind=st.sampled_from(["as-own", "positive", "tapered", "cross", "shaped", "imitate"]),
+    advantage=st.floats(-10, 10),
+    own=st.floats(-50, 0),
+    claimed=st.floats(-50, 0),
+    capability=st.floats(0, 1),
+)
+def test_a_claim_only_lowers_a_weight(
+    kind: Weighting, advantage: float, own: float, claimed: float, capability: float
+) -> None:
+    told, silent = (
+        weigh(kind, advantage, own=own, claimed=claim, capability=capability) for claim in (claimed, None)
+    )
+    assert told <= silent
 
 
 # Gauges.
