@@ -52,6 +52,13 @@ def test_what_plans_change() -> None:
     assert plans[5].settings(BASE) == {**smaller, "optimizer": "lora"}
 
 
+def test_adapters_learn_ten_times_as_fast() -> None:
+    base = {**BASE, "learning_rate": 2e-6}
+    rates = {p.name: p.settings(base).get("learning_rate") for p in ladder("cuda", can_sleep=True)}
+    assert rates.pop("lora") == pytest.approx(2e-5)
+    assert set(rates.values()) == {None}
+
+
 def test_smaller_has_a_limit() -> None:
     plan = ladder("cpu", can_sleep=False)[1]
     changed = plan.settings({**BASE, "micro_batch_tokens": 80, "head_tile": 16})
