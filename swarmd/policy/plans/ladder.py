@@ -12,8 +12,8 @@ PLAN_NAMES = ("resident", "time-share", "checkpointing", "adam-8bit", "host-opti
 # What `checkpointing` divides micro-batches and tiles of logits by. Smaller rows use the device worse: a quarter of 4,096 tokens
 # still fills a home card's matrix units, an eighth does not.
 _SMALLER, _SMALLEST = 4, 64
-# Adapters want about ten times the learning rate of full training, whatever the model and the rank (Thinking Machines, "LoRA Without
-# Regret", 2025). At the same rate a node that steps down would all but stop learning.
+# Adapters want about ten times the learning rate of full training, whatever the model and the rank (Thinking Machines, "LoRA
+# Without Regret", 2025). At the same rate a node that steps down would all but stop learning.
 _LORA_RATE = 10
 
 
