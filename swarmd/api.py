@@ -61,6 +61,7 @@ class Api:
             addresses=tuple(info.get("network", {}).get("addresses", ())),
             num_parameters=generation.get("num_parameters", 0),
             device=generation.get("device", ""),
+            engine=f"{generation.get('engine', '')} {generation.get('engine_version', '')}".strip(),
             sandbox=str(info["scorer"].get("sandbox", "starting")),
         )
 

@@ -11,10 +11,10 @@ from swarmd.metrics import Metrics
 from tests.loops.fakes import MS
 from tests.loops.test_status import ABOUT, progress, record, with_peers
 
-OWN = {"pid", "started_ms", "addresses", "num_parameters", "device", "sandbox"}
+OWN = {"pid", "started_ms", "addresses", "num_parameters", "device", "engine", "sandbox"}
 FACTS = {key: value for key, value in vars(ABOUT).items() if key not in OWN}
 STARTED = {
-    "generation": {"num_parameters": 1000, "device": "cpu"},
+    "generation": {"num_parameters": 1000, "device": "cpu", "engine": "vllm", "engine_version": "0.32.0"},
     "scorer": {"sandbox": "full"},
     "network": {"addresses": ["/ip4/127.0.0.1/tcp/1"]},
 }
@@ -50,7 +50,8 @@ async def test_everything_is_answered_from_the_first_moment(info: dict[str, Any]
 
 async def test_what_the_children_said_is_in_the_status() -> None:
     document = decoded(await ask(api(), "/v1/status"))
-    assert (document["model"]["device"], document["sandbox"]) == ("cpu", "full")
+    model = document["model"]
+    assert (model["device"], model["engine"], document["sandbox"]) == ("cpu", "vllm 0.32.0", "full")
     assert document["network"]["addresses"] == ["/ip4/127.0.0.1/tcp/1"]
     assert document["workers"]["scorer"] == {"up": True, "pid": 2, "restarts": 0}
 

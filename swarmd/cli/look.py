@@ -77,7 +77,7 @@ def status_screen(document: dict[str, Any]) -> str:
         f"swarmd {document['swarmd']} · running {duration(document['uptime_s'])} · pid {document['pid']}"
         f" · round {document['round']} · {document['phase']}",
         f"Model    {model['name']} · {model['num_parameters'] / 1e6:.2f} M parameters · {model['device']},"
-        f" {model['placement']} · policy version {model['policy_version']}"
+        f" {model['placement']} · {model['engine'] or 'starting'} · policy version {model['policy_version']}"
         + (f" · plan {model['plan']}" if model["plan"] else ""),
         f"Reward   own {number(reward['own'])} {sparkline(reward['history'])}   external {number(reward['external'])}"
         f"   (mean of {reward['over_rounds']} rounds)",

@@ -27,6 +27,7 @@ class About:
     model: str
     num_parameters: int
     device: str
+    engine: str
     placement: str
     sandbox: str
     num_local: int
@@ -54,6 +55,7 @@ def status_document(
             "name": about.model,
             "num_parameters": about.num_parameters,
             "device": about.device,
+            "engine": about.engine,
             "placement": about.placement,
             "policy_version": progress.policy_version,
             "plan": progress.plan,

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
+from transformers.utils import logging
 
 from swarmd.policy.update.learner import TokenCompletion, TokenRollout
 
+logging.disable_progress_bar()  # the benchmarks print tables
 TINY_POLICY = Path(__file__).parents[2] / "swarmd" / "tiny" / "model"
 EOS, FIRST_WORD = 0, 2
 

@@ -24,6 +24,7 @@ ABOUT = About(
     model="tiny",
     num_parameters=1000,
     device="cpu",
+    engine="transformers 5.19.0",
     placement="shared",
     sandbox="full",
     num_local=4,
