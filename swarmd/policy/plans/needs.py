@@ -146,7 +146,10 @@ def _training(shape: ModelShape, work: Work, where: Where) -> list[Need]:
     copies = where.element_bytes < 4 or work.optimizer == "lora"
     on_host = work.optimizer == "host"
     rows = [_always("master weights", trained * _MASTER_BYTES if copies and not on_host else 0)]
-    rows.append(_always("optimizer moments", trained * _MOMENT_BYTES[work.optimizer]))
+    # 8 bits are not for the embedding, whose rows are seldom touched: see `optimizers.adam_8bit.moments_in_full`
+    in_full = shape.num_embedding if work.optimizer == "adam-8bit" else 0
+    narrow_bytes = (trained - in_full) * _MOMENT_BYTES[work.optimizer]
+    rows.append(_always("optimizer moments", in_full * _MOMENT_BYTES["adamw"] + narrow_bytes))
     # To the host they leave one by one, but for the head's, which is added up first.
     on_their_way = shape.num_embedding * _GRADIENT_BYTES + shape.num_in_layer * where.element_bytes
     rows.append(Need("gradients", 0, on_their_way if on_host else trained * _GRADIENT_BYTES))
