@@ -5,10 +5,13 @@ around it is what may die. After an exception within vLLM nothing of it can be t
 supervisor starts another. Names below are those of vLLM 0.32 and 0.33.
 """
 
+import faulthandler
 import hashlib
 import logging
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -99,6 +102,7 @@ class VllmEngine:
         finally:
             # vLLM's CPU worker puts a function that does nothing in its place, for the whole process.
             torch.set_num_threads = set_num_threads
+            restore_crash_signals()
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[list[Sampled]]:
         """`num_completions` for each prompt, in order. A prompt that fills the context gets empty, unfinished completions.
@@ -223,6 +227,21 @@ def prepare_environment() -> None:
     }
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
+
+
+def restore_crash_signals() -> None:
+    """Let a crash end the process at once. A library under vLLM answers it with a backtrace of its own, which may wait for ever.
+
+    It allocates memory within the signal handler; when the crash came while memory was being allocated, nothing goes on and
+    nothing ends. Python's own handler only writes, and then lets the process die.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    faulthandler.disable()
+    for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT):
+        signal.signal(number, signal.SIG_DFL)
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)
 
 
 def seed_of(seed: int, index: int) -> int:
