@@ -36,8 +36,8 @@ def work_of(config: Config, model: ResolvedModel) -> Work:
         generated_at_once=max(own, config.evaluate.num_questions * config.evaluate.completions),
         micro_batch_tokens=update.micro_batch_tokens,
         head_tile=update.head_tile,
-        optimizer=getattr(update, "optimizer", "adamw"),
-        lora_rank=getattr(update, "lora_rank", 32),
+        optimizer=update.optimizer,
+        lora_rank=update.lora_rank,
         generate_batch_tokens=options.batch_tokens_max,
     )
 

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from swarmd.policy.fast_paths import REFUSALS, TOLERANCE
 from swarmd.policy.generation.decoder import Decoder, Prefilled
 from swarmd.policy.generation.padded import PaddedRows
 from swarmd.policy.generation.slots import SlotRows
@@ -14,13 +15,8 @@ from swarmd.policy.memory import is_out_of_memory
 
 log = logging.getLogger(__name__)
 
-# Relative difference of the probabilities that two orders of summation explain. Wrong positions, masks or heads are off by 0.1.
-_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 8e-2, torch.float16: 2e-2}
 # The check's prompts, in tokens: of different lengths, so that wrong places show.
 _CHECK_TOKENS = (5, 12)
-
-# What architectures answer to arguments or caches they do not know.
-REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError)
 
 
 class Rows(Protocol):
@@ -57,7 +53,7 @@ def choose_rows(decoder: Decoder) -> Callable[[int], Rows]:
         if is_out_of_memory(refusal):
             raise
         difference, reason = float("inf"), f"{type(refusal).__name__}: {str(refusal)[:200]}"
-    if difference <= _TOLERANCE[decoder.model.dtype]:
+    if difference <= TOLERANCE[decoder.model.dtype]:
         return lambda num_rows: SlotRows(decoder, num_rows)
     log.info("generation with transformers' own cache, because slots do not suit the model: %s", reason)
     return lambda num_rows: PaddedRows(decoder)

@@ -3,7 +3,7 @@
 For an engine that would take anything: a tensor that is missing there stays silently as it was, and one of a wrong shape ruins it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -66,12 +66,17 @@ class ModelShapes:
             if name in self.shapes and tuple(shape) != self.shapes[name]
         ]
         if problems:
-            more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
-            raise StateError(
-                f"the weights in {source} do not fit the model",
-                "; ".join(problems[:3]) + more,
-                "they belong to another model, or to another version of it",
-            )
+            raise do_not_fit(source, problems)
 
     def _may_be_absent(self, name: str) -> bool:
         return self.head_is_tied and name.endswith(_HEADS)
+
+
+def do_not_fit(source: object, problems: Sequence[str]) -> StateError:
+    """The error for weights of `source` that are not this model's; it names the first three problems."""
+    more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
+    return StateError(
+        f"the weights in {source} do not fit the model",
+        "; ".join(problems[:3]) + more,
+        "they belong to another model, or to another version of it",
+    )

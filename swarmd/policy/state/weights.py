@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from swarmd.errors import StateError
 from swarmd.policy.state.durable import fresh_directory
+from swarmd.policy.state.shapes import do_not_fit
 from swarmd.policy.update.lora import MergedTensors, adapted_weights, base_tensors, forget_adapters
 
 FILE_NAME = "model.safetensors"
@@ -156,12 +157,7 @@ def _plan(live: Mapping[str, Tensor], source: safe_open, file: Path) -> dict[str
     if not problems:
         problems = _unequal_ties(live, source, found)
     if problems:
-        more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
-        raise StateError(
-            f"the weights in {file} do not fit the model",
-            "; ".join(problems[:3]) + more,
-            "they belong to another model, or to another version of it",
-        )
+        raise do_not_fit(file, problems)
     return {name: live[name] for name in sorted(found)}
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from swarmd.policy.fast_paths import REFUSALS, TOLERANCE
 from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.update.attention import DENSE_TOKENS_MAX, row_length_max
 from swarmd.policy.update.masters import MasterWeights
@@ -15,14 +16,8 @@ from swarmd.policy.update.packing import Pack, PromptGroup, TokenCompletion, Wei
 from swarmd.policy.update.passes import Pass, packed_pass, plain_pass
 from swarmd.policy.update.settings import UpdateSettings
 
-# Relative difference that two orders of summation explain. Wrong positions, masks or heads are off by 0.1 and more; an
-# architecture's soft caps and logit scales by 0.01 and more.
-TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 8e-2, torch.float16: 2e-2}
 PROMPT_TOKENS_MAX, COMPLETION_TOKENS_MIN, COMPLETION_TOKENS_MAX = 48, 8, 24
 GRADIENT_ELEMENTS_MAX = 2**23  # the smallest parameters first: norms and biases of every layer are among them
-
-# What architectures answer to arguments or layouts they do not know.
-REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError)
 
 
 @dataclass(frozen=True)
