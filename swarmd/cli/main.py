@@ -9,6 +9,7 @@ import click
 
 from swarmd import __version__
 from swarmd.cli.doctor import doctor
+from swarmd.cli.experiment import experiment
 from swarmd.cli.look import healthcheck, peers, show_id, status, stop
 from swarmd.cli.maintain import config, export
 from swarmd.cli.run import start
@@ -33,7 +34,7 @@ def swarmd() -> None:
     """
 
 
-for command in (start, status, peers, show_id, stop, healthcheck, doctor, export, config):
+for command in (start, status, peers, show_id, stop, healthcheck, doctor, export, config, experiment):
     swarmd.add_command(command)
 
 

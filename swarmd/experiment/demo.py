@@ -11,8 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from swarmd.experiment.demo_report import (
+    NodeResult,
+    node_result,
+    plot_rewards,
+    shortcomings,
+    table,
+    write_report,
+)
 from swarmd.experiment.local_swarm import LocalNode, LocalSwarm
-from swarmd.experiment.report import NodeResult, node_result, plot_rewards, shortcomings, table, write_report
 
 # Rounds before the run may end: fewer, and a fifth of them is too short to compare.
 ROUNDS_MIN = 100

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from swarmd.experiment.report import NodeResult, node_result, plot_rewards, shortcomings, table, write_report
+from swarmd.experiment.demo_report import (
+    NodeResult,
+    node_result,
+    plot_rewards,
+    shortcomings,
+    table,
+    write_report,
+)
 
 
 def record(number: int, reward: float, **used: int) -> dict[str, Any]:
