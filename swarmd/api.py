@@ -7,11 +7,10 @@ from typing import Any
 
 from swarmd.control.http import Request, Response, as_json
 from swarmd.control.server import Routes
-from swarmd.loops.ports import NowMs
+from swarmd.loops.ports import NowMs, Worker
 from swarmd.loops.progress import Progress
 from swarmd.loops.status import About, id_document, peers_document, status_document
 from swarmd.metrics import Metrics
-from swarmd.processes.supervise import Child
 
 
 @dataclass
@@ -22,7 +21,7 @@ class Api:
     """
 
     facts: Mapping[str, Any]
-    children: Mapping[str, Child]
+    children: Mapping[str, Worker]
     progress: Progress
     metrics: Metrics
     now_ms: NowMs

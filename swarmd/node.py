@@ -8,8 +8,6 @@ time, never data.
 
 import shutil
 import signal
-import time
-from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,27 +19,15 @@ from swarmd.config import Config
 from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.datadir import DataDir, Lock
 from swarmd.launch import child_specs, summary
-from swarmd.loops.evaluate import Evaluate
-from swarmd.loops.generate import Generate, OwnBatch
-from swarmd.loops.ingest import INBOX_MAX, Ingest
-from swarmd.loops.observe import Observe, measure_lag
+from swarmd.loops.generate import OwnBatch
+from swarmd.loops.ingest import INBOX_MAX
+from swarmd.loops.observe import measure_lag
 from swarmd.loops.ports import Say
-from swarmd.loops.report import Report
-from swarmd.loops.share import OUTBOX_MAX, Share
-from swarmd.loops.streams import Streams
-from swarmd.loops.update import Update
+from swarmd.loops.share import OUTBOX_MAX
 from swarmd.parts import Node, build
 from swarmd.policy.model.resolve import download_model
 from swarmd.processes.supervise import Child
-from swarmd.protocol.seen import Seen
-
-# A hand-over of weights that takes longer hangs: half a billion parameters take seconds.
-HAND_OVER_S = 600.0
-
-
-def now_ms() -> int:
-    """Unix time in milliseconds."""
-    return time.time_ns() // 1_000_000
+from swarmd.wiring import make_generate, make_ingest, make_observe, make_share, make_update
 
 
 async def run_node(
@@ -93,16 +79,17 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     unix = await open_unix(node.data_dir.socket)
     node.say(f"✓ metrics    http://{host}:{port}/metrics")
     inbox_in, inbox_out = trio.open_memory_channel[bytes](INBOX_MAX)
-    _make_children(node, model_dir, inbox_in)
+    children = _make_children(node, model_dir, inbox_in)
+    node.children.update(children)
     api = Api(
-        _facts(node, f"http://{host}:{port}/metrics"), node.children, node.progress, node.metrics, now_ms
+        _facts(node, f"http://{host}:{port}/metrics"), node.children, node.progress, node.metrics, node.now_ms
     )
     async with trio.open_nursery() as processes:
         processes.start_soon(_signals, node, processes.cancel_scope)
         processes.start_soon(serve, unix, router(api.operator_routes()))
         processes.start_soon(serve, tcp, router(api.public_routes(), hosts=frozenset({host})))
         processes.start_soon(measure_lag, node.metrics)
-        await _start_children(node, processes)
+        await _start_children(node, children, processes)
         node.metrics.node_info.labels(
             node.identity.peer_id, node.config.policy.model, node.manifest.name
         ).set(1)
@@ -133,7 +120,7 @@ def _facts(node: Node, metrics_url: str) -> dict[str, Any]:
     }
 
 
-def _make_children(node: Node, model_dir: Path, inbox: trio.MemorySendChannel[bytes]) -> None:
+def _make_children(node: Node, model_dir: Path, inbox: trio.MemorySendChannel[bytes]) -> dict[str, Child]:
     specs = child_specs(
         node.config,
         node.data_dir,
@@ -161,25 +148,28 @@ def _make_children(node: Node, model_dir: Path, inbox: trio.MemorySendChannel[by
         if reason == "killed" and node.children[name] is node.learner:
             node.memory.killed()
 
-    for name, spec in specs.items():
-        listener = on_event if name != "scorer" else None
-        node.children[name] = Child(spec, on_event=listener, on_restart=partial(on_restart, name))
+    return {
+        name: Child(
+            spec, on_event=on_event if name != "scorer" else None, on_restart=partial(on_restart, name)
+        )
+        for name, spec in specs.items()
+    }
 
 
-async def _start_children(node: Node, nursery: trio.Nursery) -> None:
+async def _start_children(node: Node, children: dict[str, Child], nursery: trio.Nursery) -> None:
     """Start all children at once: imports are most of the time, and none needs another. Then resume where the weights are."""
-    node.say(f"… starting   {', '.join(node.children)}")
+    node.say(f"… starting   {', '.join(children)}")
     async with trio.open_nursery() as starting:
 
         async def start(name: str) -> None:
-            info = await nursery.start(node.children[name].run)
+            info = await nursery.start(children[name].run)
             node.say(f"✓ {name:<10} {summary(name, info)}")
             for line in info.get("skipped", ()):
                 node.say(f"! checkpoint {line}")
             if note := info.get("engine_note"):
                 node.say(f"! {name} without vLLM: {note}")
 
-        for name in node.children:
+        for name in children:
             starting.start_soon(start, name)
     info = node.learner.info
     node.progress.resume(info["state"], info["policy_version"])
@@ -209,119 +199,10 @@ async def _run_loops(node: Node, inbox: trio.MemoryReceiveChannel[bytes]) -> Non
     outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](OUTBOX_MAX)
     network = node.children.get("network")
     async with trio.open_nursery() as loops:
-        loops.start_soon(_observe(node).run)
-        loops.start_soon(_generate(node, outbox_in if network else None).run)
+        loops.start_soon(make_observe(node).run)
+        loops.start_soon(make_generate(node, outbox_in if network else None).run)
         if network:
-            loops.start_soon(_share(node, network, outbox_out).run)
-            loops.start_soon(_ingest(node, inbox).run)
-        await _update(node).run()
+            loops.start_soon(make_share(node, network, outbox_out).run)
+            loops.start_soon(make_ingest(node, inbox).run)
+        await make_update(node).run()
         loops.cancel_scope.cancel()
-
-
-def _generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -> Generate:
-    experience = node.config.experience
-    return Generate(
-        generator=node.generator,
-        scorer=node.children["scorer"],
-        manifest=node.manifest,
-        author=node.identity.public_key,
-        streams=Streams(node.seed, node.manifest.digest),
-        progress=node.progress,
-        metrics=node.metrics,
-        reserve_counters=node.buffer.reserve_counters,
-        run_blocking=trio.to_thread.run_sync,
-        outbox=outbox,
-        now_ms=now_ms,
-        num_rollouts=experience.num_local,
-        num_completions=experience.completions,
-        temperature=node.config.policy.temperature,
-        tokens_max=node.generator.info["tokens_max"],
-        deadline_s=node.config.questions.deadline_s,
-    )
-
-
-def _share(node: Node, network: Child, outbox: trio.MemoryReceiveChannel[OwnBatch]) -> Share:
-    return Share(
-        outbox=outbox,
-        network=network,
-        identity=node.identity,
-        manifest=node.manifest,
-        policy_name=node.config.policy.model[-64:],
-        progress=node.progress,
-        metrics=node.metrics,
-    )
-
-
-def _ingest(node: Node, inbox: trio.MemoryReceiveChannel[bytes]) -> Ingest:
-    return Ingest(
-        inbox=inbox,
-        scorer=node.children["scorer"],
-        manifest=node.manifest,
-        author=node.identity.public_key,
-        seen=Seen(),
-        add=lambda verified, prompts, rewards: node.buffer.add(
-            verified, prompts, rewards, received_ms=now_ms()
-        ),
-        run_blocking=trio.to_thread.run_sync,
-        progress=node.progress,
-        metrics=node.metrics,
-        now_ms=now_ms,
-        deadline_s=node.config.questions.deadline_s,
-    )
-
-
-def _update(node: Node) -> Update:
-    config = node.config
-    report = Report(node.data_dir.rounds, node.data_dir.evaluations, node.progress, node.say)
-    evaluate = Evaluate(
-        generator=node.generator,
-        scorer=node.children["scorer"],
-        manifest=node.manifest,
-        now_ms=now_ms,
-        num_questions=config.evaluate.num_questions,
-        num_completions=config.evaluate.completions,
-        temperature=config.policy.temperature,
-        tokens_max=node.generator.info["tokens_max"],
-        deadline_s=config.questions.deadline_s,
-    )
-    return Update(
-        learner=node.learner,
-        draw=lambda num, rng: node.buffer.sample(num, rng, now_ms=now_ms()),
-        run_blocking=trio.to_thread.run_sync,
-        streams=Streams(node.seed, node.manifest.digest),
-        manifest=node.manifest,
-        progress=node.progress,
-        metrics=node.metrics,
-        now_ms=now_ms,
-        num_external=0 if config.swarm.solo else config.experience.num_external,
-        checkpoint_every_rounds=config.checkpoint.every_rounds,
-        evaluate=evaluate if config.evaluate.num_questions else None,
-        evaluate_every_rounds=config.evaluate.every_rounds,
-        rounds_max=node.rounds_max,
-        on_round=report.round,
-        on_evaluation=report.evaluation,
-        hand_over=_hand_over(node) if node.placement.kind == "split" else None,
-    )
-
-
-def _observe(node: Node) -> Observe:
-    return Observe(
-        network=node.children.get("network"),
-        counts=lambda: node.buffer.counts(now_ms()),
-        run_blocking=trio.to_thread.run_sync,
-        root=node.data_dir.root,
-        workers_up=lambda: {name: child.up for name, child in node.children.items()},
-        progress=node.progress,
-        metrics=node.metrics,
-    )
-
-
-def _hand_over(node: Node) -> Callable[[], Awaitable[None]]:
-    """Bring the newest weights from the update child to the generation child through a file in memory."""
-
-    async def hand_over() -> None:
-        directory = str(node.weights_dir)
-        published = await node.learner.call("publish_weights", directory=directory, within_s=HAND_OVER_S)
-        await node.generator.call("load_weights", **published, within_s=HAND_OVER_S)
-
-    return hand_over

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import trio
+
 from swarmd import __version__
 from swarmd.config import Config
 from swarmd.datadir import DataDir, load_identity_seed
@@ -13,7 +15,7 @@ from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.pools import LocalPool
 from swarmd.launch import Placement, count_gpus, place, require_space, weights_directory
 from swarmd.loops.memory_plan import MemoryPlan
-from swarmd.loops.ports import Say
+from swarmd.loops.ports import NowMs, RunBlocking, Say, Worker, wall_clock_ms
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.planning import memory_choice, plan_key, work_of
@@ -21,7 +23,6 @@ from swarmd.policy.model.resolve import ResolvedModel, resolve_device, resolve_m
 from swarmd.policy.plans.report import start_line
 from swarmd.policy.plans.room import num_oom_kills
 from swarmd.policy.state.checkpoints import read_state
-from swarmd.processes.supervise import Child
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import Identity
@@ -49,15 +50,17 @@ class Node:
     plan_key: str
     weights_dir: Path | None
     rounds_max: int | None
-    children: dict[str, Child] = field(default_factory=dict)
+    children: dict[str, Worker] = field(default_factory=dict)
+    now_ms: NowMs = wall_clock_ms
+    run_blocking: RunBlocking = trio.to_thread.run_sync
 
     @property
-    def generator(self) -> Child:
+    def generator(self) -> Worker:
         """The child that generates."""
         return self.children["generation"]
 
     @property
-    def learner(self) -> Child:
+    def learner(self) -> Worker:
         """The child that updates; the same one in a shared placement."""
         return self.children.get("update", self.generator)
 

@@ -41,6 +41,7 @@ MUST_NOT_LOAD: dict[str, set[str]] = {
     "loops": {"libp2p", "torch", "vllm"},
     "control": {"libp2p", "torch"},
     "node": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
+    "wiring": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "parts": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "planning": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "launch": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},

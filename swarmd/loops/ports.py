@@ -1,5 +1,6 @@
 """What the loops need from the rest of the node, as small types: a child to call, a thread to block in, a clock."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
@@ -21,6 +22,21 @@ class Caller(Protocol):
         """What the (newest) start answered."""
 
 
+class Worker(Caller, Protocol):
+    """A caller that can be looked at: what its newest start answered, and whether it is up."""
+
+    info: dict[str, Any]
+    num_restarts: int
+
+    @property
+    def up(self) -> bool:
+        """Whether calls are answered now."""
+
+    @property
+    def pid(self) -> int | None:
+        """The process, while there is one."""
+
+
 class RunBlocking(Protocol):
     """Runs a blocking function off the loop: `trio.to_thread.run_sync`, or inline in tests."""
 
@@ -29,3 +45,8 @@ class RunBlocking(Protocol):
 
 NowMs = Callable[[], int]
 Say = Callable[[str], None]
+
+
+def wall_clock_ms() -> int:
+    """Unix time in milliseconds."""
+    return time.time_ns() // 1_000_000

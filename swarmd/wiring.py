@@ -1,0 +1,134 @@
+"""How the loops are made out of a node's parts: the same for a daemon and for a node of a simulation."""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from swarmd.loops.evaluate import Evaluate
+from swarmd.loops.generate import Generate, OwnBatch
+from swarmd.loops.ingest import Ingest
+from swarmd.loops.observe import Observe
+from swarmd.loops.ports import Worker
+from swarmd.loops.report import Report
+from swarmd.loops.share import Share
+from swarmd.loops.streams import Streams
+from swarmd.loops.update import Update
+from swarmd.parts import Node
+from swarmd.protocol.seen import Seen
+
+# A hand-over of weights that takes longer hangs: half a billion parameters take seconds.
+HAND_OVER_S = 600.0
+
+
+def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -> Generate:
+    """The generation loop; `outbox` None shares nothing."""
+    experience = node.config.experience
+    return Generate(
+        generator=node.generator,
+        scorer=node.children["scorer"],
+        manifest=node.manifest,
+        author=node.identity.public_key,
+        streams=Streams(node.seed, node.manifest.digest),
+        progress=node.progress,
+        metrics=node.metrics,
+        reserve_counters=node.buffer.reserve_counters,
+        run_blocking=node.run_blocking,
+        outbox=outbox,
+        now_ms=node.now_ms,
+        num_rollouts=experience.num_local,
+        num_completions=experience.completions,
+        temperature=node.config.policy.temperature,
+        tokens_max=node.generator.info["tokens_max"],
+        deadline_s=node.config.questions.deadline_s,
+    )
+
+
+def make_share(node: Node, network: Worker, outbox: trio.MemoryReceiveChannel[OwnBatch]) -> Share:
+    """The sharing loop."""
+    return Share(
+        outbox=outbox,
+        network=network,
+        identity=node.identity,
+        manifest=node.manifest,
+        policy_name=node.config.policy.model[-64:],
+        progress=node.progress,
+        metrics=node.metrics,
+    )
+
+
+def make_ingest(node: Node, inbox: trio.MemoryReceiveChannel[bytes]) -> Ingest:
+    """The ingest loop."""
+    return Ingest(
+        inbox=inbox,
+        scorer=node.children["scorer"],
+        manifest=node.manifest,
+        author=node.identity.public_key,
+        seen=Seen(),
+        add=lambda verified, prompts, rewards: node.buffer.add(
+            verified, prompts, rewards, received_ms=node.now_ms()
+        ),
+        run_blocking=node.run_blocking,
+        progress=node.progress,
+        metrics=node.metrics,
+        now_ms=node.now_ms,
+        deadline_s=node.config.questions.deadline_s,
+    )
+
+
+def make_update(node: Node) -> Update:
+    """The update loop with its evaluation and its records."""
+    config = node.config
+    report = Report(node.data_dir.rounds, node.data_dir.evaluations, node.progress, node.say)
+    evaluate = Evaluate(
+        generator=node.generator,
+        scorer=node.children["scorer"],
+        manifest=node.manifest,
+        now_ms=node.now_ms,
+        num_questions=config.evaluate.num_questions,
+        num_completions=config.evaluate.completions,
+        temperature=config.policy.temperature,
+        tokens_max=node.generator.info["tokens_max"],
+        deadline_s=config.questions.deadline_s,
+    )
+    return Update(
+        learner=node.learner,
+        draw=lambda num, rng: node.buffer.sample(num, rng, now_ms=node.now_ms()),
+        run_blocking=node.run_blocking,
+        streams=Streams(node.seed, node.manifest.digest),
+        manifest=node.manifest,
+        progress=node.progress,
+        metrics=node.metrics,
+        now_ms=node.now_ms,
+        num_external=0 if config.swarm.solo else config.experience.num_external,
+        checkpoint_every_rounds=config.checkpoint.every_rounds,
+        evaluate=evaluate if config.evaluate.num_questions else None,
+        evaluate_every_rounds=config.evaluate.every_rounds,
+        rounds_max=node.rounds_max,
+        on_round=report.round,
+        on_evaluation=report.evaluation,
+        hand_over=_hand_over(node) if node.placement.kind == "split" else None,
+    )
+
+
+def make_observe(node: Node) -> Observe:
+    """The observer."""
+    return Observe(
+        network=node.children.get("network"),
+        counts=lambda: node.buffer.counts(node.now_ms()),
+        run_blocking=node.run_blocking,
+        root=node.data_dir.root,
+        workers_up=lambda: {name: child.up for name, child in node.children.items()},
+        progress=node.progress,
+        metrics=node.metrics,
+    )
+
+
+def _hand_over(node: Node) -> Callable[[], Awaitable[None]]:
+    """Bring the newest weights from the update child to the generation child through a file in memory."""
+
+    async def hand_over() -> None:
+        directory = str(node.weights_dir)
+        published = await node.learner.call("publish_weights", directory=directory, within_s=HAND_OVER_S)
+        await node.generator.call("load_weights", **published, within_s=HAND_OVER_S)
+
+    return hand_over
