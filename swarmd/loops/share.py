@@ -43,12 +43,16 @@ class Share:
     async def run(self) -> None:
         """Share every batch that comes."""
         async for own in self.outbox:
-            batches, num_too_large = split(own.rollouts, self.manifest.limits)
-            if num_too_large:
-                self.metrics.buffer_discarded.labels("too_large").inc(num_too_large)
-                log.warning("%d own rollouts are too large to share", num_too_large)
-            for batch in batches:
-                await self._publish(batch, own)
+            await self.once(own)
+
+    async def once(self, own: OwnBatch) -> None:
+        """Share one batch, in as many messages as it takes."""
+        batches, num_too_large = split(own.rollouts, self.manifest.limits)
+        if num_too_large:
+            self.metrics.buffer_discarded.labels("too_large").inc(num_too_large)
+            log.warning("%d own rollouts are too large to share", num_too_large)
+        for batch in batches:
+            await self._publish(batch, own)
 
     async def _publish(self, batch: RolloutBatch, own: OwnBatch) -> None:
         message = self.identity.seal(

@@ -56,25 +56,37 @@ class Update:
 
     async def run(self) -> None:
         """Rounds until the node is asked to stop, or `rounds_max` are done."""
-        if self.evaluate is not None and self.progress.round == 0 and not self.progress.stop_requested:
-            await self._evaluate()
+        await self.begin()
         while self.rounds_max is None or self.progress.round < self.rounds_max:
             self._phase("wait")
             own = await self.progress.take_own()
             if own is None:
                 break
-            try:
-                await self.once(own)
-            except LocalError as error:
-                log.error("round %d failed and was skipped: %s", self.progress.round + 1, error)
-                self.metrics.skipped.labels("oom" if isinstance(error, OutOfMemory) else "failed").inc()
-                await trio.sleep(RETRY_S)
-            finally:
-                self.progress.finish_update()
-            if self._evaluation_is_due():
-                await self._evaluate()
+            await self.one(own)
         else:
             self.progress.evaluate_at_stop = True
+        await self.end()
+
+    async def begin(self) -> None:
+        """Before the first round of a policy: how good it is untrained."""
+        if self.evaluate is not None and self.progress.round == 0 and not self.progress.stop_requested:
+            await self._evaluate()
+
+    async def one(self, own: list[ScoredRollout]) -> None:
+        """One round on own rollouts just taken; what fails is said and skipped. Then an evaluation, if one is due."""
+        try:
+            await self.once(own)
+        except LocalError as error:
+            log.error("round %d failed and was skipped: %s", self.progress.round + 1, error)
+            self.metrics.skipped.labels("oom" if isinstance(error, OutOfMemory) else "failed").inc()
+            await trio.sleep(RETRY_S)
+        finally:
+            self.progress.finish_update()
+        if self._evaluation_is_due():
+            await self._evaluate()
+
+    async def end(self) -> None:
+        """After the last round: a checkpoint where it has none, an evaluation where one was asked for."""
         await self._save_last()
         if self.evaluate is not None and self.progress.evaluate_at_stop and not self._evaluated_now():
             await self._evaluate()
