@@ -1,4 +1,4 @@
-"""The node's own rollouts between generation and update: whole batches, in order, lost with the process.
+"""The node's own rollouts between generation and update: a round's whole, in order, lost with the process.
 
 The pool itself says when the next batch may be begun: a batch is used after those ahead of it, so what lies ahead bounds how many
 updates will be between its generation and its use.
@@ -6,11 +6,11 @@ updates will be between its generation and its use.
 
 from collections import deque
 
-from swarmd.experience.rollouts import ScoredRollout
+from swarmd.experience.own import OwnExperience
 
 
 class LocalPool:
-    """Own rollouts, one batch a round, first in first out.
+    """Own experience, one batch a round, first in first out.
 
     Args:
         staleness_max: most updates between the generation of a batch and its use. At most one batch more than this is held.
@@ -20,7 +20,7 @@ class LocalPool:
         if staleness_max < 0:
             raise ValueError(f"staleness_max must be at least 0, got {staleness_max}")
         self._staleness_max = staleness_max
-        self._batches: deque[list[ScoredRollout]] = deque()
+        self._batches: deque[OwnExperience] = deque()
         self._in_use = False
 
     def __len__(self) -> int:
@@ -32,11 +32,11 @@ class LocalPool:
         """Whether a batch begun now would be at most `staleness_max` updates old at its use."""
         return len(self._batches) + self._in_use <= self._staleness_max
 
-    def put(self, rollouts: list[ScoredRollout]) -> None:
+    def put(self, own: OwnExperience) -> None:
         """Add the batch for which there was room when it was begun."""
-        self._batches.append(rollouts)
+        self._batches.append(own)
 
-    def take(self) -> list[ScoredRollout]:
+    def take(self) -> OwnExperience:
         """The oldest batch. It still counts as lying ahead of others until `finish`. Raises IndexError when there is none."""
         batch = self._batches.popleft()
         self._in_use = True

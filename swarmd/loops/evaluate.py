@@ -68,7 +68,15 @@ class Evaluate:
             "standard_error": math.sqrt(variance / len(means)),
             "num_questions": len(means),
             "num_completions": sum(map(len, texts_RG)),
+            "by_dataset": self._by_dataset([item[0] for item in items], means),
         }
+
+    def _by_dataset(self, datasets: list[int], means: list[float]) -> dict[str, list[float]]:
+        """For each dataset name of the set, in the manifest's order: mean reward and number of questions."""
+        by_name: dict[str, list[float]] = {dataset.name: [] for dataset in self.manifest.datasets}
+        for dataset, value in zip(datasets, means, strict=True):
+            by_name[self.manifest.datasets[dataset].name].append(value)
+        return {name: [mean(values), len(values)] for name, values in by_name.items() if values}
 
     async def _questions(self) -> tuple[list[list[int]], list[str]]:
         if self._items is None or self._prompts is None:

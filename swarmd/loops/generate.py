@@ -14,6 +14,7 @@ from typing import Any
 import trio
 
 from swarmd.errors import LocalError
+from swarmd.experience.own import OwnExperience
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.loops.ports import MODEL_HANG_S, SCORER_HANG_S, Caller, NowMs, RunBlocking
 from swarmd.loops.progress import Progress
@@ -118,7 +119,13 @@ class Generate:
         ]
         for rollout in rollouts:
             self.progress.capability.observe_own(rollout.rewards_G)
-        self.progress.put_own(rollouts)
+        own = OwnExperience.of(
+            rollouts,
+            num_kept=self.num_rollouts,
+            num_tokens=result["num_completion_tokens"],
+            seconds=result["seconds"],
+        )
+        self.progress.put_own(own)
 
     async def questions(self) -> list[Question]:
         """I questions of our own, none of them held out."""

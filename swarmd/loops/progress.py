@@ -14,8 +14,8 @@ import trio
 
 from swarmd.errors import SwarmdError
 from swarmd.experience.capability import Capability
+from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
-from swarmd.experience.rollouts import ScoredRollout
 
 # Rounds kept in memory for `swarmd status`; the whole history is in rounds.jsonl.
 ROUNDS_KEPT = 1000
@@ -71,13 +71,13 @@ class Progress:
         """Wait until a batch begun now would not be too stale at its use."""
         await self._until(lambda: self.pool.has_room)
 
-    def put_own(self, rollouts: list[ScoredRollout]) -> None:
-        """Queue one round's own rollouts."""
-        self.pool.put(rollouts)
+    def put_own(self, own: OwnExperience) -> None:
+        """Queue one round's own experience."""
+        self.pool.put(own)
         self.notify()
 
-    async def take_own(self) -> list[ScoredRollout] | None:
-        """One round's own rollouts, as soon as there are any; None when the node is to stop. `finish_update` must follow."""
+    async def take_own(self) -> OwnExperience | None:
+        """One round's own experience, as soon as there are any; None when the node is to stop. `finish_update` must follow."""
         await self._until(lambda: len(self.pool) > 0 or self.stop_requested)
         return None if self.stop_requested else self.pool.take()
 

@@ -5,8 +5,6 @@ weights: there is one moment at which a round counts, the renaming of that check
 """
 
 import logging
-import math
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -15,14 +13,15 @@ import trio
 
 from swarmd.errors import BY_NAME, ChildDied, LocalError, OutOfMemory
 from swarmd.experience.buffer import Sample
+from swarmd.experience.own import OwnExperience
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs, RunBlocking
-from swarmd.loops.progress import Progress, mean
+from swarmd.loops.progress import Progress
+from swarmd.loops.record import count_round, finite_or_none, round_record, used_by_author
 from swarmd.loops.streams import Streams
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
-from swarmd.protocol.signing import peer_id_of
 
 log = logging.getLogger(__name__)
 # One training set that ends the child this often is given up; the node goes on with the next.
@@ -72,7 +71,7 @@ class Update:
         if self.evaluate is not None and self.progress.round == 0 and not self.progress.stop_requested:
             await self._evaluate()
 
-    async def one(self, own: list[ScoredRollout]) -> None:
+    async def one(self, own: OwnExperience) -> None:
         """One round on own rollouts just taken; what fails is said and skipped. Then an evaluation, if one is due."""
         try:
             await self.once(own)
@@ -115,38 +114,27 @@ class Update:
             return
         self._count_checkpoint({**answer, "round": number}, self.now_ms() / 1000)
 
-    async def once(self, own: list[ScoredRollout]) -> None:
+    async def once(self, own: OwnExperience) -> None:
         """One round: sample, update, checkpoint, report."""
         number = self.progress.round + 1
         self._phase("update")
         sample = await self._sample(number)
-        training_set = own + list(sample.rollouts)
-        used = Counter(peer_id_of(rollout.author) for rollout in sample.rollouts)
-        self.progress.count_used(used)
-        staleness = max(self.progress.policy_version - rollout.policy_version for rollout in own)
-        stats = await self._step(number, training_set)
+        drawn_ms, version = self.now_ms(), self.progress.policy_version
+        self.progress.count_used(used_by_author(sample))
+        stats = await self._step(number, [*own.rollouts, *sample.rollouts])
         self.progress.round, self.progress.policy_version = number, stats["policy_version"]
         await self._hand_over()
         record = {
             "round": number,
             "time_ms": self.now_ms(),
-            "reward_own": mean([mean(r.rewards_G) for r in own]),
-            "reward_external": finite_or_none(mean([mean(r.rewards_G) for r in sample.rollouts])),
-            "num_own": len(own),
-            "num_own_informative": sum(r.informative for r in own),
-            "num_external": len(sample.rollouts),
-            "shortfall": sample.shortfall,
-            "num_over_age": sample.num_over_age,
-            "num_pool": sample.num_pool,
-            "num_pool_informative": sample.num_informative_pool,
-            "used_by_author": dict(used),
+            **round_record(own, sample, drawn_ms=drawn_ms, policy_version=version),
             "rejected": self.progress.network.get("stats", {}).get("rejected", 0),
             "num_shared": self.progress.num_shared,
             "num_received": self.progress.num_received,
-            "staleness": staleness,
             **{key: finite_or_none(value) for key, value in stats.items()},
         }
-        self._count(record, own, sample)
+        count_round(self.metrics, self.manifest, record, own, sample)
+        self._count_checkpoint(record, record["time_ms"] / 1000)
         self.progress.rounds.append(record)
         self.on_round(record)
 
@@ -238,38 +226,6 @@ class Update:
         self.progress.phase = phase
         self.metrics.set_phase(phase)
 
-    def _count(self, record: dict[str, Any], own: list[ScoredRollout], sample: Sample) -> None:
-        metrics, seconds = self.metrics, self.now_ms() / 1000
-        metrics.rounds.inc()
-        metrics.last_step.set(seconds)
-        metrics.step_seconds.observe(record.get("seconds") or 0.0)
-        metrics.sample_shortfall.inc(sample.shortfall)
-        metrics.sample_over_age.set(sample.num_over_age)
-        metrics.generate_staleness.set(record["staleness"])
-        metrics.external_ratio.set(len(sample.rollouts) / (len(own) + len(sample.rollouts)))
-        metrics.external_target.set(self.num_external / (len(own) + self.num_external))
-        for origin, rollouts in (("local", own), ("external", list(sample.rollouts))):
-            by_task: dict[str, list[float]] = {}
-            for rollout in rollouts:
-                name = self.manifest.datasets[rollout.dataset].name
-                metrics.samples.labels(origin, name).inc()
-                by_task.setdefault(name, []).append(mean(rollout.rewards_G))
-            for name, means in by_task.items():
-                metrics.reward_mean.labels(name, origin).set(mean(means))
-            if rollouts:
-                metrics.informative_ratio.labels(origin).set(
-                    sum(r.informative for r in rollouts) / len(rollouts)
-                )
-            metrics.tokens.labels(origin).inc(record.get(f"num_tokens_{origin}") or 0)
-        if record.get("skipped"):
-            metrics.skipped.labels(record["skipped"]).inc()
-        else:
-            metrics.steps.inc()
-        for key, gauge in metrics.of_update.items():
-            if record.get(key) is not None:
-                gauge.set(record[key])
-        self._count_checkpoint(record, seconds)
-
     def _count_checkpoint(self, record: dict[str, Any], seconds: float) -> None:
         if record.get("checkpoint"):
             self.metrics.checkpoint_last.set(seconds)
@@ -291,8 +247,3 @@ def within_bytes(rollouts: Sequence[ScoredRollout], size_bytes_max: int) -> list
             fitting.append(rollout)
             left -= size
     return fitting
-
-
-def finite_or_none(value: Any) -> Any:
-    """JSON has no NaN and no infinity; anything else stays as it is."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

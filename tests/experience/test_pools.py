@@ -2,12 +2,15 @@
 
 import pytest
 
+from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 
 
-def batch(counter: int) -> list[ScoredRollout]:
-    return [ScoredRollout(b"a" * 32, 0, counter, "2 + 2?", (ScoredCompletion("4", True, 1.0),), 0, 0, False)]
+def batch(counter: int) -> OwnExperience:
+    completions = (ScoredCompletion("4", True, 1.0),)
+    rollout = ScoredRollout(b"a" * 32, 0, counter, "2 + 2?", completions, 0, 0, False)
+    return OwnExperience.of([rollout], num_kept=1, num_tokens=1, seconds=0.0)
 
 
 def test_batches_come_out_whole_and_in_order() -> None:

@@ -9,6 +9,7 @@ import trio
 from prometheus_client import CollectorRegistry
 
 from swarmd.experience.buffer import AddResult, Sample
+from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.loops.evaluate import Evaluate
@@ -43,13 +44,14 @@ def value(metrics: Metrics, name: str, **labels: str) -> float:
     return math.nan if found is None else found
 
 
-def own_batch(version: int = 0, num: int = 1) -> list[ScoredRollout]:
-    """Own rollouts with unequal rewards."""
+def own_batch(version: int = 0, num: int = 1) -> OwnExperience:
+    """Own rollouts with unequal rewards, two tokens a completion."""
     completions = (ScoredCompletion(GOOD, True, 1.0, (1, 2)), ScoredCompletion(BAD, True, 0.0, (1, 2)))
-    return [
+    rollouts = [
         ScoredRollout(ME.public_key, 0, counter, "q", completions, MS, version, external=False)
         for counter in range(num)
     ]
+    return OwnExperience.of(rollouts, num_kept=num, num_tokens=4 * num, seconds=0.5)
 
 
 def external_rollout(counter: int = 0) -> ScoredRollout:

@@ -56,6 +56,43 @@ async def test_the_error_is_that_of_the_questions_means() -> None:
     assert (result["num_questions"], result["num_completions"], result["round"]) == (3, 6, 2)
 
 
+async def test_each_dataset_has_a_mean_and_a_number_of_its_own() -> None:
+    # given one dataset in which every answer is right, and others in which none is
+    loops = Loops()
+    easy = MANIFEST.datasets[0].name
+    score = loops.scorer.score
+
+    def by_dataset(items: list[list[Any]], deadline_s: float) -> dict[str, Any]:
+        return {
+            **score(items, deadline_s),
+            "rewards": [[float(item[0] == 0)] * len(item[2]) for item in items],
+        }
+
+    loops.scorer.score = by_dataset  # type: ignore[method-assign]
+    # when
+    result = await loops.evaluate(num_questions=40).once(round=0)
+    # then
+    found = result["by_dataset"]
+    assert list(found) == [dataset.name for dataset in MANIFEST.datasets]
+    assert {name: value for name, (value, _) in found.items()} == {
+        name: float(name == easy) for name in found
+    }
+    assert sum(num for _, num in found.values()) == 40
+    assert result["mean"] == found[easy][1] / 40
+
+
+async def test_a_dataset_that_no_question_is_of_is_not_told_of() -> None:
+    result = await Loops().evaluate(num_questions=1).once(round=0)
+    assert [num for _, num in result["by_dataset"].values()] == [1]
+
+
+async def test_datasets_of_one_name_are_told_of_together() -> None:
+    twice = (MANIFEST.datasets[0], MANIFEST.datasets[0].model_copy(update={"weight": 2.0}))
+    loops = Loops(manifest=MANIFEST.model_copy(update={"datasets": twice}))
+    result = await loops.evaluate(num_questions=8).once(round=0)
+    assert result["by_dataset"] == {twice[0].name: [0.5, 8]}
+
+
 async def test_one_question_has_no_spread() -> None:
     assert (await Loops().evaluate(num_questions=1).once(round=0))["standard_error"] == 0.0
 

@@ -27,9 +27,9 @@ async def test_a_batch_goes_to_the_swarm_and_scored_to_the_update() -> None:
     await loops.generate(outbox=outbox).once()
     own = await loops.progress.take_own()
     assert own is not None
-    assert [rollout.rewards_G for rollout in own] == [[1.0, 0.0]] * 4
+    assert [rollout.rewards_G for rollout in own.rollouts] == [[1.0, 0.0]] * 4
     assert [c.text for c in shared.receive_nowait().rollouts[0].completions] == [GOOD, BAD]
-    assert all(not r.external and r.author == ME.public_key for r in own)
+    assert all(not r.external and r.author == ME.public_key for r in own.rollouts)
 
 
 async def test_no_held_out_question_is_generated_on() -> None:
@@ -167,7 +167,7 @@ async def test_log_probs_of_tokens_stay_in_this_node() -> None:
     loops = Loops()
     outbox, shared = trio.open_memory_channel[OwnBatch](1)
     await loops.generate(outbox=outbox).once()
-    own = loops.progress.pool.take()[0].completions[0]
+    own = loops.progress.pool.take().rollouts[0].completions[0]
     assert own.token_logps == (-0.5, -0.5)
     message = ME.seal(
         RolloutBatch(rollouts=shared.receive_nowait().rollouts),
@@ -195,7 +195,7 @@ async def test_an_engine_that_measures_nothing_is_used_all_the_same() -> None:
 
     loops.generator.generate = generate  # type: ignore[method-assign]
     await loops.generate().once()
-    assert loops.progress.pool.take()[0].completions[0].token_logps is None
+    assert loops.progress.pool.take().rollouts[0].completions[0].token_logps is None
 
 
 async def test_own_rewards_are_this_nodes_capability() -> None:

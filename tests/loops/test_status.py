@@ -9,8 +9,8 @@ import pytest
 from swarmd.errors import DiskFull, StateError
 from swarmd.experience.pools import LocalPool
 from swarmd.loops.progress import Progress
+from swarmd.loops.record import finite_or_none
 from swarmd.loops.status import About, health, id_document, peers_document, status_document
-from swarmd.loops.update import finite_or_none
 from tests.loops.fakes import MS, peer_row
 
 ABOUT = About(

@@ -1,0 +1,101 @@
+"""What is told of a round: the part of its record that the daemon knows, and the same in metrics.
+
+Keys that begin with `seconds` are measured time. All others follow from the random streams and from what the node was given, so a
+simulation repeats them bit for bit.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from swarmd.experience.buffer import Sample
+from swarmd.experience.own import OwnExperience
+from swarmd.experience.rollouts import ScoredRollout
+from swarmd.loops.progress import mean
+from swarmd.metrics import Metrics
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.signing import peer_id_of
+
+
+def round_record(own: OwnExperience, sample: Sample, *, drawn_ms: int, policy_version: int) -> dict[str, Any]:
+    """The round's experience, own and external.
+
+    `drawn_ms` is when the external rollouts were drawn, `policy_version` the version that the round began with.
+    """
+    fresh, external = own.fresh, sample.rollouts
+    ages_s = [max(0, drawn_ms - rollout.created_ms) / 1000 for rollout in external]
+    return {
+        "reward_own": fresh.reward,
+        "reward_external": finite_or_none(mean([mean(rollout.rewards_G) for rollout in external])),
+        "reward_training": mean(_rewards([*own.rollouts, *external])),
+        "num_generated": fresh.num_questions,
+        "num_generated_informative": fresh.num_informative,
+        "num_generated_tokens": fresh.num_tokens,
+        "num_own": len(own.rollouts),
+        "num_own_informative": own.num_informative,
+        "num_external": len(external),
+        "external_age_s": finite_or_none(mean(ages_s)),
+        "shortfall": sample.shortfall,
+        "num_over_age": sample.num_over_age,
+        "num_pool": sample.num_pool,
+        "num_pool_informative": sample.num_informative_pool,
+        "used_by_author": used_by_author(sample),
+        "staleness": max(policy_version - rollout.policy_version for rollout in own.rollouts),
+        "seconds_generate": fresh.seconds,
+    }
+
+
+def used_by_author(sample: Sample) -> dict[str, int]:
+    """External rollouts of a round by the peer id of who signed them."""
+    return dict(Counter(peer_id_of(rollout.author) for rollout in sample.rollouts))
+
+
+def count_round(
+    metrics: Metrics, manifest: Manifest, record: Mapping[str, Any], own: OwnExperience, sample: Sample
+) -> None:
+    """Count a round that is done. Means over own rollouts are of all that were generated, kept or not."""
+    num_own, num_external = len(own.rollouts), len(sample.rollouts)
+    num_wanted = num_external + sample.shortfall
+    metrics.rounds.inc()
+    metrics.last_step.set(record["time_ms"] / 1000)
+    metrics.step_seconds.observe(record.get("seconds") or 0.0)
+    metrics.sample_shortfall.inc(sample.shortfall)
+    metrics.sample_over_age.set(sample.num_over_age)
+    metrics.generate_staleness.set(record["staleness"])
+    metrics.external_ratio.set(num_external / (num_own + num_external))
+    metrics.external_target.set(num_wanted / (num_own + num_wanted))
+    names = [dataset.name for dataset in manifest.datasets]
+    for origin, rollouts in (("local", own.rollouts), ("external", sample.rollouts)):
+        for rollout in rollouts:
+            metrics.samples.labels(origin, names[rollout.dataset]).inc()
+        metrics.tokens.labels(origin).inc(record.get(f"num_tokens_{origin}") or 0)
+    fresh = own.fresh
+    made = [
+        (names[d], mean(list(rewards_G)))
+        for d, rewards_G in zip(fresh.datasets_R, fresh.rewards_RG, strict=True)
+    ]
+    used = [(names[rollout.dataset], mean(rollout.rewards_G)) for rollout in sample.rollouts]
+    for origin, named in (("local", made), ("external", used)):
+        for name in {name for name, _ in named}:
+            metrics.reward_mean.labels(name, origin).set(mean([reward for at, reward in named if at == name]))
+    metrics.informative_ratio.labels("local").set(fresh.num_informative / fresh.num_questions)
+    if sample.rollouts:
+        num_informative = sum(rollout.informative for rollout in sample.rollouts)
+        metrics.informative_ratio.labels("external").set(num_informative / num_external)
+    if record.get("skipped"):
+        metrics.skipped.labels(record["skipped"]).inc()
+    else:
+        metrics.steps.inc()
+    for key, gauge in metrics.of_update.items():
+        if record.get(key) is not None:
+            gauge.set(record[key])
+
+
+def finite_or_none(value: Any) -> Any:
+    """JSON has no NaN and no infinity; anything else stays as it is."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _rewards(rollouts: Iterable[ScoredRollout]) -> list[float]:
+    return [reward for rollout in rollouts for reward in rollout.rewards_G]
