@@ -5,12 +5,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import trio
+
 from swarmd.control.http import Request, Response, as_json
 from swarmd.control.server import Routes
+from swarmd.errors import LocalError
 from swarmd.loops.ports import NowMs, Worker
 from swarmd.loops.progress import Progress
 from swarmd.loops.status import About, id_document, peers_document, status_document
 from swarmd.metrics import Metrics
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.rules import validate
+from swarmd.protocol.seen import Seen
+
+# As long as the sharing loop waits for one message. A network process that is being replaced is back sooner.
+PUBLISH_S = 30.0
 
 
 @dataclass
@@ -25,6 +34,7 @@ class Api:
     progress: Progress
     metrics: Metrics
     now_ms: NowMs
+    manifest: Manifest
     _started_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -37,7 +47,9 @@ class Api:
             ("GET", "/v1/peers"): self._peers,
             ("GET", "/v1/id"): self._id,
             ("GET", "/v1/rounds"): self._rounds,
+            ("GET", "/v1/manifest"): self._manifest,
             ("POST", "/v1/stop"): self._stop,
+            ("POST", "/v1/publish"): self._publish,
             **self.public_routes(),
         }
 
@@ -87,6 +99,38 @@ class Api:
     async def _stop(self, request: Request) -> Response:
         self.progress.request_stop(evaluate=request.query.get("evaluate") == "1")
         return as_json({"stopping": True})
+
+    async def _manifest(self, request: Request) -> Response:
+        return as_json({"manifest": self.manifest.to_bytes().hex()})
+
+    async def _publish(self, request: Request) -> Response:
+        """Give a message that `swarmd contribute` sealed to the swarm; it must be of this node's own key and keep every rule."""
+        network = self.children.get("network")
+        if network is None:
+            return as_json({"error": "this node has no network (swarm.solo)"}, 409)
+        outcome = validate(request.body, now_ms=self.now_ms(), seen=Seen(), manifest=self.manifest)
+        if outcome.batch is None:
+            return as_json({"error": f"refused by rule {outcome.rule}: {outcome.detail}"}, 400)
+        if outcome.batch.signed.header.author.hex() != self.facts["public_key"]:
+            return as_json({"error": "signed by another key than this node's"}, 403)
+        answer = None
+        try:
+            with trio.move_on_after(
+                2 * PUBLISH_S
+            ):  # a child that is being replaced is waited for without end
+                answer = await network.call("publish", data=request.body, within_s=PUBLISH_S)
+        except LocalError as error:
+            self.metrics.published.labels("failed").inc()
+            return as_json({"error": str(error)}, 503)
+        if answer is None:
+            self.metrics.published.labels("failed").inc()
+            return as_json({"error": "the network process is being replaced"}, 503)
+        self.metrics.published.labels("ok" if answer["subscribers"] else "no_peers").inc()
+        if answer["subscribers"]:
+            num = len(outcome.batch.batch.rollouts)
+            self.metrics.rollouts_shared.inc(num)
+            self.progress.num_shared += num
+        return as_json(answer)
 
     async def _metrics(self, request: Request) -> Response:
         return Response(self.metrics.render(), content_type="text/plain; version=0.0.4; charset=utf-8")

@@ -113,9 +113,6 @@ def child_specs(
     if config.policy.threads:
         env["OMP_NUM_THREADS"] = str(config.policy.threads)
 
-    def spec(name: str, service: str, args: dict[str, Any]) -> ChildSpec:
-        return ChildSpec(name, service, lambda: args, data_dir.log(name))
-
     def policy(name: str, device: str, *roles: str, devices: Sequence[str] = ()) -> ChildSpec:
         args = {
             "roles": list(roles),
@@ -134,25 +131,37 @@ def child_specs(
             env=env,
         )
 
-    scorer = {"manifest": manifest.to_bytes(), "sandbox": config.questions.sandbox}
-    specs = {"scorer": spec("scorer", "swarmd.questions.service:ScorerService", scorer)}
+    specs = {"scorer": scorer_spec(config, manifest, data_dir.log("scorer"))}
     if placement.kind == "split":
         specs["generation"] = policy("generation", placement.generation, "generate")
         specs["update"] = policy("update", placement.update, "update", devices=placement.update_devices)
     else:
         specs["generation"] = policy("generation", placement.generation, "generate", "update")
     if not config.swarm.solo:
-        network: dict[str, Any] = {
-            "identity_seed": seed,
-            "manifest": manifest.to_bytes(),
-            "listen": config.swarm.listen,
-            "announce": config.swarm.announce or None,
-            "bootstrap": list(config.swarm.bootstrap),
-            "peers_path": str(data_dir.peers),
-            "limits": {},
-        }
-        specs["network"] = spec("network", "swarmd.swarm.service:NetworkService", network)
+        specs["network"] = network_spec(config, data_dir, data_dir.log("network"), seed, manifest)
     return specs
+
+
+def scorer_spec(config: Config, manifest: Manifest, log_path: Path) -> ChildSpec:
+    """The scorer of this swarm, with the sandbox that is configured."""
+    args = {"manifest": manifest.to_bytes(), "sandbox": config.questions.sandbox}
+    return ChildSpec("scorer", "swarmd.questions.service:ScorerService", lambda: args, log_path)
+
+
+def network_spec(
+    config: Config, data_dir: DataDir, log_path: Path, seed: bytes, manifest: Manifest
+) -> ChildSpec:
+    """The network process of this identity in this swarm."""
+    args: dict[str, Any] = {
+        "identity_seed": seed,
+        "manifest": manifest.to_bytes(),
+        "listen": config.swarm.listen,
+        "announce": config.swarm.announce or None,
+        "bootstrap": list(config.swarm.bootstrap),
+        "peers_path": str(data_dir.peers),
+        "limits": {},
+    }
+    return ChildSpec("network", "swarmd.swarm.service:NetworkService", lambda: args, log_path)
 
 
 def require_space(data_dir: DataDir, model: ResolvedModel) -> None:

@@ -16,6 +16,7 @@ import trio
 
 from swarmd.api import Api
 from swarmd.config import Config
+from swarmd.control.http import BODY_BYTES_MAX
 from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.datadir import DataDir, Lock
 from swarmd.launch import child_specs, summary
@@ -82,11 +83,16 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     children = _make_children(node, model_dir, inbox_in)
     node.children.update(children)
     api = Api(
-        _facts(node, f"http://{host}:{port}/metrics"), node.children, node.progress, node.metrics, node.now_ms
+        _facts(node, f"http://{host}:{port}/metrics"),
+        node.children,
+        node.progress,
+        node.metrics,
+        node.now_ms,
+        node.manifest,
     )
     async with trio.open_nursery() as processes:
         processes.start_soon(_signals, node, processes.cancel_scope)
-        processes.start_soon(serve, unix, router(api.operator_routes()))
+        processes.start_soon(serve, unix, router(api.operator_routes()), BODY_BYTES_MAX)
         processes.start_soon(serve, tcp, router(api.public_routes(), hosts=frozenset({host})))
         processes.start_soon(measure_lag, node.metrics)
         await _start_children(node, children, processes)

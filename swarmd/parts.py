@@ -19,7 +19,7 @@ from swarmd.loops.ports import NowMs, RunBlocking, Say, Worker, wall_clock_ms
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.planning import memory_choice, plan_key, work_of
-from swarmd.policy.model.resolve import ResolvedModel, resolve_device, resolve_model
+from swarmd.policy.model.resolve import TINY, ResolvedModel, resolve_device, resolve_model
 from swarmd.policy.plans.report import start_line
 from swarmd.policy.plans.room import num_oom_kills
 from swarmd.policy.state.checkpoints import read_state
@@ -78,17 +78,8 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     state = read_state(data_dir.checkpoints) or {}
     plan, plans, key = _memory(config, model, placement, state, say)
     require_space(data_dir, model)
-    name = config.swarm.name
-    if name == "auto":
-        name = "tiny" if model.kind == "tiny" else "reasoning"
-    manifest = load_manifest(name)
+    manifest = find_manifest(config, data_dir, state)
     say(f"✓ swarm      {manifest.name} · {len(manifest.datasets)} datasets · topic {manifest.topic}")
-    if state.get("manifest") not in (None, manifest.digest.hex()):
-        raise StateError(
-            f"{data_dir.root} belongs to another swarm (manifest {str(state['manifest'])[:16]})",
-            f"this start names {manifest.name} ({manifest.digest.hex()[:16]})",
-            "use another --data-dir for another swarm",
-        )
     staleness = config.experience.staleness_max
     progress = Progress(
         LocalPool(staleness_max=staleness if staleness >= 0 else int(placement.kind == "split"))
@@ -114,6 +105,25 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         ),
         rounds_max=rounds_max,
     )
+
+
+def find_manifest(config: Config, data_dir: DataDir, state: Mapping[str, Any]) -> Manifest:
+    """The configured swarm's manifest; `state` is that of the newest checkpoint, empty where there is none.
+
+    Raises:
+        ConfigError: no such manifest. StateError: the data directory was used in another swarm.
+    """
+    name = config.swarm.name
+    if name == "auto":
+        name = "tiny" if config.policy.model == TINY else "reasoning"
+    manifest = load_manifest(name)
+    if state.get("manifest") not in (None, manifest.digest.hex()):
+        raise StateError(
+            f"{data_dir.root} belongs to another swarm (manifest {str(state['manifest'])[:16]})",
+            f"this start names {manifest.name} ({manifest.digest.hex()[:16]})",
+            "use another --data-dir for another swarm",
+        )
+    return manifest
 
 
 def _memory(

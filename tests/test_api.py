@@ -4,11 +4,17 @@ import json
 from typing import Any
 
 import pytest
+import trio.testing
 
 from swarmd.api import Api
 from swarmd.control.http import Request, Response
+from swarmd.errors import ChildDied, LocalError, Temporary
 from swarmd.metrics import Metrics
-from tests.loops.fakes import MS
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.signing import Identity
+from swarmd.protocol.types import Completion, Rollout, RolloutBatch
+from tests.loops.fakes import MS, FakeNetwork
+from tests.loops.parts import MANIFEST, ME, value
 from tests.loops.test_status import ABOUT, progress, record, with_peers
 
 OWN = {"pid", "started_ms", "addresses", "num_parameters", "device", "engine", "sandbox"}
@@ -29,11 +35,18 @@ class FakeChild:
 
 def api(info: dict[str, dict[str, Any]] = STARTED, at: Any = None) -> Api:
     children: Any = {name: FakeChild(said) for name, said in info.items()}
-    return Api(FACTS, children, at or with_peers(), Metrics(), lambda: MS)
+    return Api(
+        {**FACTS, "public_key": ME.public_key.hex()},
+        children,
+        at or with_peers(),
+        Metrics(),
+        lambda: MS,
+        MANIFEST,
+    )
 
 
-async def ask(one: Api, path: str, *, method: str = "GET", **query: str) -> Response:
-    return await one.operator_routes()[method, path](Request(method, path, query, "localhost"))
+async def ask(one: Api, path: str, *, method: str = "GET", body: bytes = b"", **query: str) -> Response:
+    return await one.operator_routes()[method, path](Request(method, path, query, "localhost", body))
 
 
 def decoded(response: Response) -> Any:
@@ -94,3 +107,80 @@ async def test_evaluations_are_told_with_the_rounds() -> None:
     at = progress()
     at.evaluations.append({"round": 3, "mean": 0.5})
     assert decoded(await ask(api(at=at), "/v1/rounds"))["evaluations"] == [{"round": 3, "mean": 0.5}]
+
+
+def sealed(identity: Identity = ME, *, num: int = 2, created_ms: int = MS) -> bytes:
+    completions = (Completion(text="4", finished=True), Completion(text="5", finished=True))
+    rollouts = tuple(Rollout(dataset=0, counter=counter, completions=completions) for counter in range(num))
+    return identity.seal(
+        RolloutBatch(rollouts=rollouts), created_ms=created_ms, policy="by hand", policy_version=0
+    )
+
+
+def with_network() -> tuple[Api, FakeNetwork]:
+    one, network = api(), FakeNetwork()
+    one.children = {**one.children, "network": network}  # type: ignore[dict-item]
+    return one, network
+
+
+async def publish(one: Api, body: bytes) -> Response:
+    return await ask(one, "/v1/publish", method="POST", body=body)
+
+
+async def test_a_sealed_message_of_this_nodes_key_is_published_as_it_is() -> None:
+    one, network = with_network()
+    response = await publish(one, sealed())
+    assert (response.status, decoded(response)["subscribers"]) == (200, network.num_peers)
+    assert [args["data"] for args in network.asked("publish")] == [sealed()]
+    assert one.progress.num_shared == with_peers().num_shared + 2
+    assert value(one.metrics, "gossip_published_total", result="ok") == 1
+
+
+async def test_what_nobody_took_is_not_counted_as_shared() -> None:
+    one, network = with_network()
+    network.num_peers = 0
+    assert decoded(await publish(one, sealed()))["subscribers"] == 0
+    assert one.progress.num_shared == with_peers().num_shared
+    assert value(one.metrics, "gossip_published_total", result="no_peers") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"", 400, "message_decode"),
+        (b"\x00" * 100, 400, "message_decode"),
+        (sealed(created_ms=MS - 601_000), 400, "age_stale"),
+        (sealed()[:-1] + b"\x00", 400, "body_digest"),
+        (sealed(Identity.from_seed(b"\x07" * 32)), 403, "another key"),
+    ],
+    ids=["nothing", "noise", "old", "altered", "foreign"],
+)
+async def test_what_this_node_would_not_say_itself_is_refused(body: bytes, status: int, said: str) -> None:
+    one, network = with_network()
+    response = await publish(one, body)
+    assert (response.status, said in decoded(response)["error"]) == (status, True)
+    assert network.asked("publish") == []
+
+
+@pytest.mark.parametrize("error", [ChildDied("gone"), Temporary("being rebuilt"), LocalError("refused")])
+async def test_a_network_that_is_away_is_worth_another_try(error: LocalError) -> None:
+    one, network = with_network()
+    network.fail("publish", error)
+    assert (await publish(one, sealed())).status == 503
+    assert value(one.metrics, "gossip_published_total", result="failed") == 1
+
+
+async def test_a_network_that_stays_away_is_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+    one, network = with_network()
+    network.gates["publish"] = trio.Event()
+    assert (await publish(one, sealed())).status == 503
+
+
+async def test_a_node_alone_publishes_nothing() -> None:
+    one = api({name: said for name, said in STARTED.items() if name != "network"})
+    assert (await publish(one, sealed())).status == 409
+
+
+async def test_the_manifest_is_told_byte_for_byte() -> None:
+    told = decoded(await ask(api(), "/v1/manifest"))["manifest"]
+    assert Manifest.from_bytes(bytes.fromhex(told)).digest == MANIFEST.digest

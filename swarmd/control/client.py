@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from swarmd.errors import NotRunning, SwarmdError
+from swarmd.errors import NotRunning, SwarmdError, Temporary
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -20,16 +20,19 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def ask(path: Path, target: str, *, method: str = "GET", timeout_s: float = 10.0) -> Any:
+def ask(
+    path: Path, target: str, *, method: str = "GET", body: bytes | None = None, timeout_s: float = 10.0
+) -> Any:
     """The decoded JSON answer of a running daemon.
 
-    Raises NotRunning when nothing listens at `path`, SwarmdError when the daemon does not answer in time or refuses.
+    Raises NotRunning when nothing listens at `path`, Temporary when the daemon says that it cannot just now, SwarmdError when it
+    does not answer in time or refuses.
     """
     connection = _UnixConnection(path, timeout_s)
     try:
-        connection.request(method, target)
+        connection.request(method, target, body)
         response = connection.getresponse()
-        body = response.read()
+        answer = response.read()
     except (FileNotFoundError, ConnectionRefusedError):
         raise NotRunning(
             f"no swarmd runs in {path.parent}",
@@ -46,8 +49,9 @@ def ask(path: Path, target: str, *, method: str = "GET", timeout_s: float = 10.0
     finally:
         connection.close()
     if response.status != 200:
-        raise SwarmdError(f"swarmd answered {response.status}: {body.decode('utf-8', 'replace').strip()}")
+        kind = Temporary if response.status == 503 else SwarmdError
+        raise kind(f"swarmd answered {response.status}: {answer.decode('utf-8', 'replace').strip()}")
     try:
-        return json.loads(body)
+        return json.loads(answer)
     except ValueError as error:
         raise SwarmdError(f"the answer of swarmd in {path.parent} was cut off", str(error)) from None

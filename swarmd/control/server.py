@@ -87,12 +87,12 @@ async def open_tcp(host: str, port: int, *, explicit: bool) -> tuple[trio.Socket
     return listeners[0], int(listeners[0].socket.getsockname()[1])
 
 
-async def serve(listener: trio.SocketListener, handler: Handler) -> None:
-    """Serve connections until cancelled, `CONNECTIONS_MAX` at a time."""
+async def serve(listener: trio.SocketListener, handler: Handler, body_bytes_max: int = 0) -> None:
+    """Serve connections until cancelled, `CONNECTIONS_MAX` at a time; bodies of requests as `serve_connection` says."""
     limiter = trio.CapacityLimiter(CONNECTIONS_MAX)
 
     async def connection(stream: trio.SocketStream) -> None:
         async with limiter:
-            await serve_connection(stream, handler)
+            await serve_connection(stream, handler, body_bytes_max=body_bytes_max)
 
     await trio.serve_listeners(connection, [listener])

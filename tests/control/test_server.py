@@ -6,6 +6,7 @@ import socket
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import trio.testing
 from swarmd.control.http import (
     HEADERS_BYTES_MAX,
     IDLE_S,
+    READ_BYTES,
     Handler,
     Request,
     Response,
@@ -33,18 +35,18 @@ ROUTES: Routes = {("GET", "/v1/status"): echo, ("POST", "/v1/stop"): echo}
 
 
 @asynccontextmanager
-async def connected(handler: Handler) -> AsyncIterator[trio.abc.Stream]:
+async def connected(handler: Handler, body_bytes_max: int = 0) -> AsyncIterator[trio.abc.Stream]:
     """The client's end of a connection that is being served."""
     ours, theirs = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_connection, theirs, handler)
+        nursery.start_soon(partial(serve_connection, theirs, handler, body_bytes_max=body_bytes_max))
         yield ours
         nursery.cancel_scope.cancel()
 
 
-async def exchange(handler: Handler, request: bytes) -> bytes:
+async def exchange(handler: Handler, request: bytes, body_bytes_max: int = 0) -> bytes:
     """Everything that comes back until the server closes or waits for more."""
-    async with connected(handler) as stream:
+    async with connected(handler, body_bytes_max) as stream:
         await stream.send_all(request)
         await trio.testing.wait_all_tasks_blocked()
         return bytes(await stream.receive_some(100_000))
@@ -118,6 +120,49 @@ async def test_a_body_nobody_asked_for_is_passed_over() -> None:
     posted = b"POST /v1/stop HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" + request("/v1/status")
     answer = await exchange(router(ROUTES), posted)
     assert answer.count(b"HTTP/1.1 200") == 2
+
+
+async def length(request: Request) -> Response:
+    return as_json({"length": len(request.body)})
+
+
+TAKING: Routes = {("POST", "/v1/publish"): length, ("GET", "/v1/status"): echo}
+
+
+def posted(body: bytes) -> bytes:
+    return b"POST /v1/publish HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+@pytest.mark.parametrize("size", [0, 1, READ_BYTES, 3 * READ_BYTES + 1])
+async def test_a_body_is_read_whole_and_the_connection_goes_on(size: int) -> None:
+    sent = posted(b"x" * size) + request("/v1/status")
+    answer = await exchange(router(TAKING), sent, 3 * READ_BYTES + 1)
+    assert b'{"length": %d}' % size in answer
+    assert answer.count(b"HTTP/1.1 200") == 2
+
+
+async def test_a_longer_body_is_refused_unread_and_the_connection_closed() -> None:
+    called = list[Request]()
+
+    async def note(request: Request) -> Response:
+        called.append(request)
+        return Response(b"")
+
+    answer = await exchange(router({("POST", "/v1/publish"): note}), posted(b"x" * 101), 100)
+    assert status_of(answer) == 413
+    assert called == []
+
+
+async def test_a_body_in_pieces_is_one_body() -> None:
+    sent = b"POST /v1/publish HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    assert b'{"length": 5}' in await exchange(router(TAKING), sent, 100)
+
+
+async def test_a_body_that_never_ends_is_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+    async with connected(router(TAKING), 100) as stream:
+        await stream.send_all(posted(b"x" * 50)[:-1])
+        assert await stream.receive_some(1) == b""
+        assert trio.current_time() == IDLE_S
 
 
 @pytest.mark.parametrize(
