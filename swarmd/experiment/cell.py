@@ -1,0 +1,161 @@
+"""One cell of an experiment: one arm, one seed, one scenario; what it is, and the process that runs it.
+
+`python -m swarmd.experiment.cell CELL_DIR` reads `cell.json` there, leaves each node's `rounds.jsonl` and `evaluations.jsonl`, and
+writes back how it ended. It prints its progress as JSON lines, ends with 0 when done and with 75 when a deadline stopped it.
+"""
+
+import argparse
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from swarmd.atomic import write_atomically
+from swarmd.errors import StateError, SwarmdError
+
+EXIT_STOPPED = 75
+Status = Literal["pending", "done", "stopped", "failed"]
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One node of a cell.
+
+    Attributes:
+        model: as `swarmd start --model` takes it.
+        speed: rounds of its own in one round of a normal node.
+        settings: `section.key` to value, over those of the arm.
+        joins_at_round: rounds of a normal node after which this one starts.
+        datasets: those it asks; all when empty.
+    """
+
+    name: str
+    model: str = "tiny"
+    speed: float = 1.0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    joins_at_round: int = 0
+    datasets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What `cell.json` holds. `rounds` is how many a normal node does that is there from the start."""
+
+    scenario: str
+    arm: str
+    settings: Mapping[str, Any]
+    seed: int
+    nodes: tuple[NodeSpec, ...]
+    rounds: int
+    runner: Literal["simulation", "processes"] = "simulation"
+    status: Status = "pending"
+    num_rounds_done: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        """Read `cell.json`. Raises StateError when it is missing or not one."""
+        path = directory / "cell.json"
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            nodes = tuple(
+                NodeSpec(**{**node, "datasets": tuple(node.get("datasets", ()))})
+                for node in document.pop("nodes")
+            )
+            return cls(**document, nodes=nodes)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StateError(
+                f"cannot read {path}", f"{type(error).__name__}: {error}", "run the experiment again"
+            ) from None
+
+    def save(self, directory: Path) -> None:
+        """Write `cell.json`, at once or not at all."""
+        directory.mkdir(parents=True, exist_ok=True)
+        write_atomically(directory / "cell.json", json.dumps(asdict(self), indent=1).encode() + b"\n")
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What decides the outcome; the rest is how it went."""
+        outcome = ("status", "num_rounds_done", "seconds", "error")
+        return {key: value for key, value in asdict(self).items() if key not in outcome}
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the budget is used up
+    """The deadline came first; `num_rounds` are done."""
+
+    def __init__(self, num_rounds: int) -> None:
+        super().__init__(f"stopped by the deadline after {num_rounds} rounds")
+        self.num_rounds = num_rounds
+
+
+def run_cell(directory: Path, *, deadline_s: float | None, on_progress: OnProgress) -> Cell:
+    """Run the cell in `directory` and write how it ended. `deadline_s` is Unix time.
+
+    Raises:
+        StateError: there is no readable cell.
+        SwarmdError: what made it fail; the cell says so, too.
+    """
+    cell = Cell.load(directory)
+    started = time.monotonic()
+
+    def ended(status: Status, num_rounds: int, error: str = "") -> Cell:
+        seconds = round(time.monotonic() - started, 1)
+        result = replace(cell, status=status, num_rounds_done=num_rounds, seconds=seconds, error=error)
+        result.save(directory)
+        return result
+
+    try:
+        _runner(cell)(cell, directory, deadline_s=deadline_s, on_progress=on_progress)
+    except Stopped as stopped:
+        return ended("stopped", stopped.num_rounds)
+    except SwarmdError as error:
+        ended("failed", 0, str(error))
+        raise
+    return ended("done", cell.rounds)
+
+
+def _runner(cell: Cell) -> Callable[..., None]:
+    if cell.runner == "processes":
+        from swarmd.experiment.processes import run_cell as run_processes
+
+        return run_processes
+    from swarmd.experiment.simulation import run_cell as run_simulation
+
+    return run_simulation
+
+
+def main() -> None:
+    """The process of one cell."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--deadline", type=float, default=None, metavar="UNIX_S")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupt)
+
+    def on_progress(done: int, rounds: int) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps({"round": done, "rounds": rounds}), flush=True)
+
+    try:
+        cell = run_cell(options.directory, deadline_s=options.deadline, on_progress=on_progress)
+    except SwarmdError as error:
+        print(f"swarmd: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(0 if cell.status == "done" else EXIT_STOPPED)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

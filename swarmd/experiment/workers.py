@@ -1,0 +1,116 @@
+"""A node's child processes as objects of this process: the same services, called at once, one call after the other."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from swarmd.errors import SwarmdError
+
+
+class Service(Protocol):
+    """What a child process serves: `start`, and the operations named in `OPS`."""
+
+    OPS: frozenset[str]
+
+    def start(self) -> dict[str, Any]:
+        """What is told to whoever started it."""
+
+
+class InProcess:
+    """`swarmd.loops.ports.Worker` over a blocking service of this process. Deterministic if the service is."""
+
+    num_restarts = 0
+    pid: int | None = None
+    up = True
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.info: dict[str, Any] = service.start()
+
+    async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
+        """The result of an operation; nobody could end a call of this very thread, so `within_s` is not used."""
+        if op not in self._service.OPS:
+            raise SwarmdError(f"no operation {op!r}")
+        return getattr(self._service, op)(**args)
+
+    async def wait_ready(self) -> dict[str, Any]:
+        """It is."""
+        return self.info
+
+
+class Port:
+    """The same over a port of the gossip, whose operations are asynchronous."""
+
+    num_restarts = 0
+    pid: int | None = None
+    up = True
+
+    def __init__(self, port: Any) -> None:
+        self._port = port
+        self.info: dict[str, Any] = {"peer_id": port.peer_id, "addresses": []}
+
+    async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
+        """The result of an operation."""
+        return await getattr(self._port, op)(**args)
+
+    async def wait_ready(self) -> dict[str, Any]:
+        """It is."""
+        return self.info
+
+
+class SharedScorer:
+    """One scorer for all nodes of a simulation, which asks no question twice: a score follows from question and text alone.
+
+    Without it eight nodes would each score what seven others sent. Holds everything it was asked, some 100 bytes a completion.
+    """
+
+    OPS = frozenset({"questions", "score"})
+
+    def __init__(self, scorer: Any) -> None:
+        self._scorer = scorer
+        self._questions: dict[tuple[int, int], tuple[str, bool]] = {}
+        self._rewards: dict[tuple[int, int, str], float] = {}
+        self.info: dict[str, Any] | None = None
+
+    def start(self) -> dict[str, Any]:
+        """Start the scorer, once."""
+        if self.info is None:
+            self.info = self._scorer.start()
+        return self.info
+
+    def questions(self, items: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """As `ScorerService.questions`."""
+        keys = [(dataset, seed) for dataset, seed in items]
+        if missing := [key for key in dict.fromkeys(keys) if key not in self._questions]:
+            answer = self._scorer.questions(missing)
+            found = zip(answer["prompts"], answer["held_out"], strict=True)
+            self._questions.update(zip(missing, found, strict=True))
+        return {
+            "prompts": [self._questions[key][0] for key in keys],
+            "held_out": [self._questions[key][1] for key in keys],
+        }
+
+    def score(self, items: Sequence[Sequence[Any]], deadline_s: float) -> dict[str, Any]:
+        """As `ScorerService.score`. What was not scored in time is not remembered."""
+        missing = []
+        for dataset, seed, texts in items:
+            new = [text for text in dict.fromkeys(texts) if (dataset, seed, text) not in self._rewards]
+            if new:
+                missing.append([dataset, seed, new])
+        reasons: dict[str, int] = {}
+        given: dict[tuple[int, int, str], float] = {}
+        if missing:
+            answer = self._scorer.score(missing, deadline_s)
+            reasons = answer["reasons"]
+            for (dataset, seed, texts), rewards in zip(missing, answer["rewards"], strict=True):
+                given.update({(dataset, seed, text): r for text, r in zip(texts, rewards, strict=True)})
+            if "deadline" not in reasons:
+                self._rewards.update(given)
+        rewards_RG = [
+            [given[key] if (key := (dataset, seed, text)) in given else self._rewards[key] for text in texts]
+            for dataset, seed, texts in items
+        ]
+        return {**self.questions([item[:2] for item in items]), "rewards": rewards_RG, "reasons": reasons}
+
+    def close(self) -> None:
+        """End the scorer."""
+        self._scorer.close()
