@@ -87,7 +87,12 @@ class Cell:
         return {key: value for key, value in asdict(self).items() if key not in outcome}
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the budget is used up
+def experiment_of(cell_dir: Path) -> Path:
+    """The experiment's folder of a cell's, which is cells/SCENARIO/ARM/seed-N below it."""
+    return cell_dir.absolute().parents[3]
+
+
+class Stopped(Exception):
     """The deadline came first; `num_rounds` are done."""
 
     def __init__(self, num_rounds: int) -> None:

@@ -1,8 +1,8 @@
 """A whole swarm in one process: the daemon's own loops, one step after the other in virtual time, with gossip in memory.
 
-Each node is built and wired as `swarmd start` builds and wires it; what differs is the clock, that its workers are objects instead of
-processes, and that a schedule decides whose round is next. Nothing runs side by side, so one seed gives one run, bit for bit. A
-round of a normal node takes one virtual second, a tenth more or less; real time is measured and decides nothing.
+Each node is built and wired as `swarmd start` builds and wires it; what differs is the clock, that its workers are objects
+instead of processes, and that a schedule decides whose round is next. Nothing runs side by side, so one seed gives one run, bit for
+bit. A round of a normal node takes one virtual second, a tenth more or less; real time is measured and decides nothing.
 """
 
 import hashlib
@@ -23,8 +23,9 @@ import trio
 from swarmd.atomic import write_atomically
 from swarmd.config import load_config
 from swarmd.datadir import DataDir
-from swarmd.experiment.cell import Cell, NodeSpec, OnProgress, Stopped
+from swarmd.experiment.cell import Cell, NodeSpec, OnProgress, Stopped, experiment_of
 from swarmd.experiment.gossip import MemoryGossip
+from swarmd.experiment.models import model_setting
 from swarmd.experiment.workers import InProcess, Port, SharedScorer
 from swarmd.launch import policy_settings
 from swarmd.loops.generate import Generate, OwnBatch
@@ -114,7 +115,7 @@ def run_cell(cell: Cell, directory: Path, *, deadline_s: float | None, on_progre
     parent = Path("/dev/shm")
     scratch = Path(tempfile.mkdtemp(prefix="swarmd-cell-", dir=parent if parent.is_dir() else None))
     try:
-        trio.run(_run, cell, scratch, deadline_s, on_progress)
+        trio.run(_run, cell, experiment_of(directory), scratch, deadline_s, on_progress)
     finally:
         for number in range(len(cell.nodes)):
             _keep(scratch / f"node-{number}", directory / f"node-{number}")
@@ -128,9 +129,10 @@ def _keep(node: Path, target: Path) -> None:
             shutil.copyfile(node / name, target / name)
 
 
-async def _run(cell: Cell, scratch: Path, deadline_s: float | None, on_progress: OnProgress) -> None:
-    clock = Clock()
-    simulation = Simulation(cell, scratch, clock)
+async def _run(
+    cell: Cell, experiment: Path, scratch: Path, deadline_s: float | None, on_progress: OnProgress
+) -> None:
+    simulation = Simulation(cell, experiment, scratch, Clock())
     try:
         await simulation.run(deadline_s, on_progress)
     finally:
@@ -140,8 +142,8 @@ async def _run(cell: Cell, scratch: Path, deadline_s: float | None, on_progress:
 class Simulation:
     """The nodes of a cell and their common world."""
 
-    def __init__(self, cell: Cell, scratch: Path, clock: Clock) -> None:
-        self._cell, self._scratch, self._clock = cell, scratch, clock
+    def __init__(self, cell: Cell, experiment: Path, scratch: Path, clock: Clock) -> None:
+        self._cell, self._experiment, self._scratch, self._clock = cell, experiment, scratch, clock
         self._gossip: MemoryGossip | None = None
         self._scorer: SharedScorer | None = None
         self._nodes: list[SimulatedNode | None] = [None] * len(cell.nodes)
@@ -191,7 +193,7 @@ class Simulation:
         data_dir.root.mkdir(parents=True)
         write_atomically(data_dir.identity, identity_seed(self._cell.seed, number), mode=0o600)
         node = build(
-            load_config(flags=flags_of(self._cell, spec), environ={}),
+            load_config(flags=flags_of(self._cell, spec, self._experiment), environ={}),
             data_dir,
             rounds_max=None,
             say=lambda line: None,
@@ -207,14 +209,14 @@ class Simulation:
             scorer=InProcess(self._scorer_of(node)), generation=InProcess(_policy_of(node)), network=network
         )
         outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](math.inf)
-        never_in, never_out = trio.open_memory_channel[bytes](0)
+        _, never = trio.open_memory_channel[bytes](0)
         rng = random.Random(f"swarmd experiment time {self._cell.seed} {number}")
         return SimulatedNode(
             spec=spec,
             node=node,
             generate=make_generate(node, outbox_in),
             share=make_share(node, network, outbox_out),
-            ingest=make_ingest(node, never_out),
+            ingest=make_ingest(node, never),
             update=make_update(node),
             outbox=outbox_out,
             inbox=inbox,
@@ -237,11 +239,16 @@ class Simulation:
         return self._scorer
 
 
-def flags_of(cell: Cell, spec: NodeSpec) -> dict[str, Any]:
+def flags_of(cell: Cell, spec: NodeSpec, experiment: Path) -> dict[str, Any]:
     """The settings of one node: those every simulated node has, the arm's, its own."""
-    fixed: dict[str, Any] = {"policy.device": "cpu", "policy.model": spec.model, "policy.threads": 1}
-    datasets = {"questions.datasets": list(spec.datasets)} if spec.datasets else {}
-    return {**fixed, **cell.settings, **datasets, **spec.settings}
+    fixed: dict[str, Any] = {
+        "policy.device": "cpu",
+        "policy.model": model_setting(spec.model, experiment),
+        "policy.threads": 1,
+    }
+    if spec.datasets:
+        fixed["questions.datasets"] = list(spec.datasets)
+    return {**fixed, **cell.settings, **spec.settings}
 
 
 def _policy_of(node: Node) -> PolicyService:

@@ -17,7 +17,6 @@ next-token loss over the completions only, on one thread. About five minutes on 
 import math
 import random
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +27,10 @@ from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.tiny import model_dir
 from swarmd.tiny.corpus import Example, completions, examples, phrases_of_manners
+from swarmd.tiny.recipe import Recipe
 from swarmd.tiny.tokenizer import build_tokenizer, fixed_phrases
 
 IGNORED = -100  # torch's cross-entropy skips this target
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Everything that decides the bytes of the result, besides the code and the machine."""
-
-    seed: int = 0
-    num_steps: int = 2500
-    num_examples: int = (
-        12_000  # per dataset, before training; the smallest task has some 400 different questions
-    )
-    batch_size: int = 128
-    learning_rate: float = 3e-3  # with AdamW and a warm-up of 5 %; 1e-2 diverges at times
-    hidden_size: int = 128
-    num_layers: int = 3
-    head_dim: int = 32  # vLLM's CPU attention accepts 32, 64, ... and dies at 16
 
 
 def build(directory: Path, recipe: Recipe, manifest: Manifest, *, report: Any = print) -> None:
@@ -57,7 +41,8 @@ def build(directory: Path, recipe: Recipe, manifest: Manifest, *, report: Any = 
     rng = random.Random(recipe.seed)
     corpus = [examples(manifest, i, recipe.num_examples, rng) for i in range(len(manifest.datasets))]
     prompts = {spec.name: [e.prompt for e in corpus[i][:2000]] for i, spec in enumerate(manifest.datasets)}
-    tokenizer = build_tokenizer([*fixed_phrases(prompts), *phrases_of_manners()])
+    manners = phrases_of_manners() if recipe.manner_tokens else []
+    tokenizer = build_tokenizer([*fixed_phrases(prompts), *manners])
     model = new_model(recipe, tokenizer)
     report(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(tokenizer)} tokens")
     train(model, tokenizer, corpus, recipe, rng, report)
