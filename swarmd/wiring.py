@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from swarmd.loops.ask import Ask
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
@@ -22,17 +23,24 @@ HAND_OVER_S = 600.0
 
 def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -> Generate:
     """The generation loop; `outbox` None shares nothing."""
-    experience = node.config.experience
-    return Generate(
-        generator=node.generator,
+    experience, streams = node.config.experience, Streams(node.seed, node.manifest.digest)
+    ask = Ask(
         scorer=node.children["scorer"],
         manifest=node.manifest,
         author=node.identity.public_key,
-        streams=Streams(node.seed, node.manifest.digest),
-        progress=node.progress,
-        metrics=node.metrics,
+        streams=streams,
         reserve_counters=node.buffer.reserve_counters,
         run_blocking=node.run_blocking,
+        deadline_s=node.config.questions.deadline_s,
+    )
+    return Generate(
+        generator=node.generator,
+        ask=ask,
+        scorer=node.children["scorer"],
+        author=node.identity.public_key,
+        streams=streams,
+        progress=node.progress,
+        metrics=node.metrics,
         outbox=outbox,
         now_ms=node.now_ms,
         num_rollouts=experience.num_local,
@@ -40,6 +48,7 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
         temperature=node.config.policy.temperature,
         tokens_max=node.generator.info["tokens_max"],
         deadline_s=node.config.questions.deadline_s,
+        batches_max=experience.dynamic_sampling,
     )
 
 

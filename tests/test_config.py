@@ -26,6 +26,12 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.parametrize("value", ["0", "-1", "65", "2.5", "many"])
+def test_dynamic_sampling_has_a_bound(value: str) -> None:
+    with pytest.raises(ConfigError, match="dynamic_sampling"):
+        load(flags={"experience.dynamic_sampling": value})
+
+
 def test_without_anything_the_defaults_hold() -> None:
     assert load() == Config()
 

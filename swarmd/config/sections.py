@@ -158,6 +158,13 @@ class ExperienceSettings(Section):
         "uniform",
         description="Draw external rollouts uniformly, or an author first and then one of its rollouts.",
     )
+    dynamic_sampling: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Most generation batches of I questions for one round: further ones until I own rollouts are informative,"
+        " which are then preferred. 1 is off. Costs up to that many times the generation; everything generated is shared.",
+    )
     uses_max: int = Field(1, ge=1, le=1000, description="How often one external rollout may be trained on.")
     rollouts_max: int = Field(20_000, ge=1, description="Most external rollouts kept.")
     size_bytes_max: int = Field(512 * 2**20, ge=2**20, description="Most bytes of them kept.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swarmd.errors import LocalError
-from swarmd.loops.generate import choose_dataset
+from swarmd.loops.ask import choose_dataset
 from swarmd.loops.ports import MODEL_HANG_S, SCORER_HANG_S, Caller, NowMs
 from swarmd.loops.progress import mean
 from swarmd.loops.streams import Streams

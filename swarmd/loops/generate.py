@@ -1,13 +1,12 @@
 """Generate: draw questions of our own, let the policy answer, hand the rollouts to sharing and to the update.
 
-Question counters are reserved on disk before they are used, so no crash makes the node answer one question twice under two sets of
-completions. Rollouts are shared before they are scored: a reward is nobody's business but the scorer's owner.
+Rollouts are shared before they are scored: a reward is nobody's business but the scorer's owner. With `batches_max` above 1 this is
+dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) with a bound: a policy that answers everything right, or nothing, must not
+generate for ever.
 """
 
 import logging
 import math
-import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +15,11 @@ import trio
 from swarmd.errors import LocalError
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
-from swarmd.loops.ports import MODEL_HANG_S, SCORER_HANG_S, Caller, NowMs, RunBlocking
+from swarmd.loops.ask import Ask, Question
+from swarmd.loops.ports import MODEL_HANG_S, SCORER_HANG_S, Caller, NowMs
 from swarmd.loops.progress import Progress
 from swarmd.loops.streams import Streams
 from swarmd.metrics import Metrics
-from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.types import COMPLETION_BYTES_MAX, Completion, Rollout
 
 log = logging.getLogger(__name__)
@@ -34,16 +33,6 @@ OUTBOX_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question of ours: its address and its text."""
-
-    dataset: int
-    counter: int
-    seed: int
-    prompt: str
-
-
-@dataclass(frozen=True)
 class OwnBatch:
     """One generation batch on its way to the swarm."""
 
@@ -54,17 +43,15 @@ class OwnBatch:
 
 @dataclass
 class Generate:
-    """The generation loop. `num_rollouts` is I, `num_completions` L (or G)."""
+    """The generation loop. `num_rollouts` is I, `num_completions` L (or G), `batches_max` the most batches for one round."""
 
     generator: Caller
+    ask: Ask
     scorer: Caller
-    manifest: Manifest
     author: bytes
     streams: Streams
     progress: Progress
     metrics: Metrics
-    reserve_counters: Callable[[int], int]
-    run_blocking: RunBlocking
     outbox: trio.MemorySendChannel[OwnBatch] | None
     now_ms: NowMs
     num_rollouts: int
@@ -72,6 +59,7 @@ class Generate:
     temperature: float
     tokens_max: int
     deadline_s: float
+    batches_max: int = 1
 
     async def run(self) -> None:
         """Generate for ever, never further ahead than the staleness bound allows."""
@@ -89,8 +77,29 @@ class Generate:
                 self.progress.generate_error, retry_s = None, RETRY_FIRST_S
 
     async def once(self) -> None:
-        """One batch: questions, completions, sharing, scores."""
-        questions = await self.questions()
+        """One round's own experience: a batch, and further ones while too few rollouts are informative and the bound allows."""
+        generated: list[ScoredRollout] = []
+        num_tokens, seconds = 0, 0.0
+        for _ in range(self.batches_max):
+            try:
+                result, rollouts = await self._batch()
+            except LocalError as error:
+                if not generated:
+                    raise
+                log.warning("a round goes on with %d own rollouts: %s", len(generated), error)
+                break
+            generated += rollouts
+            num_tokens += result["num_completion_tokens"]
+            seconds += result["seconds"]
+            if sum(rollout.informative for rollout in generated) >= self.num_rollouts:
+                break
+        self.progress.put_own(
+            OwnExperience.of(generated, num_kept=self.num_rollouts, num_tokens=num_tokens, seconds=seconds)
+        )
+
+    async def _batch(self) -> tuple[dict[str, Any], list[ScoredRollout]]:
+        """I questions, their completions, sharing, scores: what the engine answered, and the rollouts made of it."""
+        questions = await self.ask.questions(self.num_rollouts)
         result = await self.generator.call(
             "generate",
             prompts=[q.prompt for q in questions],
@@ -119,39 +128,7 @@ class Generate:
         ]
         for rollout in rollouts:
             self.progress.capability.observe_own(rollout.rewards_G)
-        own = OwnExperience.of(
-            rollouts,
-            num_kept=self.num_rollouts,
-            num_tokens=result["num_completion_tokens"],
-            seconds=result["seconds"],
-        )
-        self.progress.put_own(own)
-
-    async def questions(self) -> list[Question]:
-        """I questions of our own, none of them held out."""
-        questions: list[Question] = []
-        while len(questions) < self.num_rollouts:
-            num_missing = self.num_rollouts - len(questions)
-            first = await self.run_blocking(self.reserve_counters, num_missing)
-            drawn = [
-                (choose_dataset(self.manifest, self.streams.rng("dataset", counter)), counter)
-                for counter in range(first, first + num_missing)
-            ]
-            items = [
-                [dataset, self.manifest.question_seed(self.author, dataset, counter)]
-                for dataset, counter in drawn
-            ]
-            answer = await self.scorer.call(
-                "questions", items=items, within_s=self.deadline_s + SCORER_HANG_S
-            )
-            questions += [
-                Question(dataset, counter, item[1], prompt)
-                for (dataset, counter), item, prompt, held_out in zip(
-                    drawn, items, answer["prompts"], answer["held_out"], strict=True
-                )
-                if not held_out
-            ]
-        return questions
+        return result, rollouts
 
     async def _share(self, outbox: trio.MemorySendChannel[OwnBatch], batch: OwnBatch) -> None:
         """Hand a batch to sharing; a full outbox holds generation up for a while, a network that stays away does not end it."""
@@ -228,9 +205,3 @@ def _completion(made: dict[str, Any]) -> Completion:
     return Completion(
         text=made["text"], finished=made["finished"], logprob_sum=claimed, num_tokens=made["num_tokens"]
     )
-
-
-def choose_dataset(manifest: Manifest, rng: random.Random) -> int:
-    """A dataset number, drawn by the manifest's weights."""
-    weights = [dataset.weight for dataset in manifest.datasets]
-    return rng.choices(range(len(weights)), weights)[0]

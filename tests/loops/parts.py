@@ -12,6 +12,7 @@ from swarmd.experience.buffer import AddResult, Sample
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.loops.ask import Ask
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
@@ -97,17 +98,22 @@ class Loops:
         self.stored.append((prompts, rewards_RG))
         return AddResult(len(prompts), 0, 0)
 
-    def generate(self, *, outbox: trio.MemorySendChannel[OwnBatch] | None = None) -> Generate:
+    def ask(self) -> Ask:
+        return Ask(
+            self.scorer, self.manifest, ME.public_key, self.streams, self.reserve, inline, deadline_s=20.0
+        )
+
+    def generate(
+        self, *, outbox: trio.MemorySendChannel[OwnBatch] | None = None, batches_max: int = 1
+    ) -> Generate:
         return Generate(
             generator=self.generator,
+            ask=self.ask(),
             scorer=self.scorer,
-            manifest=self.manifest,
             author=ME.public_key,
             streams=self.streams,
             progress=self.progress,
             metrics=self.metrics,
-            reserve_counters=self.reserve,
-            run_blocking=inline,
             outbox=outbox,
             now_ms=lambda: MS,
             num_rollouts=4,
@@ -115,6 +121,7 @@ class Loops:
             temperature=1.0,
             tokens_max=8,
             deadline_s=20.0,
+            batches_max=batches_max,
         )
 
     def share(self, outbox: trio.MemoryReceiveChannel[OwnBatch]) -> Share:

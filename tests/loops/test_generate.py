@@ -67,7 +67,7 @@ async def test_a_counter_that_cannot_be_written_down_is_not_used() -> None:
         raise DiskFull("no space")
 
     generate = loops.generate()
-    generate.reserve_counters = full
+    generate.ask.reserve_counters = full
     with pytest.raises(DiskFull):
         await generate.once()
     assert not loops.generator.calls

@@ -2,7 +2,7 @@
 
 import pytest
 
-from swarmd.loops.generate import choose_dataset
+from swarmd.loops.ask import choose_dataset
 from swarmd.loops.streams import Streams
 from tests.loops.parts import MANIFEST, ME, OTHER, Loops
 
@@ -45,10 +45,9 @@ def test_datasets_are_drawn_by_their_weights() -> None:
 
 async def asked(author: bytes, secret: bytes, num_batches: int) -> list[tuple[int, int]]:
     """Dataset and seed of a node's first questions."""
-    loops = Loops()
-    generate = loops.generate()
-    generate.author, generate.streams = author, Streams(secret, MANIFEST.digest)
-    return [(q.dataset, q.seed) for _ in range(num_batches) for q in await generate.questions()]
+    ask = Loops().ask()
+    ask.author, ask.streams = author, Streams(secret, MANIFEST.digest)
+    return [(q.dataset, q.seed) for _ in range(num_batches) for q in await ask.questions(4)]
 
 
 async def test_two_nodes_never_get_the_same_question() -> None:
