@@ -80,7 +80,8 @@ class GossipPort:
         """Totals since the start, by the rule that decided."""
         num_others = len(self._gossip.ports) - 1
         return {
-            "num_peers": num_others,
+            "peers": num_others,
+            "subscribers": num_others,
             "mesh_peers": num_others,
             "received": self.counters["received"],
             "published": self.counters["published"],

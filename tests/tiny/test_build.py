@@ -8,8 +8,8 @@ import pytest
 from swarmd.protocol.manifest import load_manifest
 from swarmd.tiny import model_dir
 from swarmd.tiny.build import build, pad, schedule
-from swarmd.tiny.recipe import Recipe
 from swarmd.tiny.corpus import MANNERS, Example, completions, examples
+from swarmd.tiny.recipe import Recipe
 from swarmd.tiny.tokenizer import build_tokenizer
 
 MANIFEST = load_manifest("tiny")
