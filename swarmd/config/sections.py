@@ -154,9 +154,11 @@ class ExperienceSettings(Section):
         le=16,
         description="Most updates between generation and use of an own rollout; -1: 0 if shared, 1 if split.",
     )
-    strategy: Literal["uniform", "authors"] = Field(
+    strategy: Literal["uniform", "by-author", "top-total", "first-arrived", "rare-first"] = Field(
         "uniform",
-        description="Draw external rollouts uniformly, or an author first and then one of its rollouts.",
+        description="How external rollouts are chosen among the informative ones: uniformly, an author first and then one of its"
+        " rollouts, highest sum of rewards first, oldest received first, or rarest successes first;"
+        " see [experience](../experience.md).",
     )
     dynamic_sampling: int = Field(
         1,

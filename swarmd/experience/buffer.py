@@ -20,10 +20,9 @@ from functools import partial
 from pathlib import Path
 
 from swarmd.experience import schema
-from swarmd.experience.advantages import is_informative
 from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
-from swarmd.experience.sampling import Candidate, Strategy, draw
+from swarmd.experience.sampling import Strategy, draw
 from swarmd.experience.store import Store
 from swarmd.protocol.types import Rollout, VerifiedBatch
 
@@ -113,7 +112,11 @@ class SwarmBuffer:
         )
         self._uses_max, self._age_ms_max, self._strategy = uses_max, int(age_s_max * 1000), strategy
         self._store = Store(
-            path, schema=schema.create(digest), version=schema.VERSION, synchronous="NORMAL", expendable=True
+            path,
+            schema=schema.create(digest),
+            migrations=schema.MIGRATIONS,
+            synchronous="NORMAL",
+            expendable=True,
         )
         self.num_foreign: int = self._store.transaction(lambda db: schema.adopt(db, digest, uses_max))
         self._counter = QuestionCounter(path.with_name("node.sqlite"))
@@ -160,7 +163,7 @@ class SwarmBuffer:
                 if batch_row is None:
                     batch_row = schema.insert_batch(db, header.author, received_ms, verified.signed.data)
                 payload = _encode(rollout, prompt, rewards_G, header.created_ms, header.policy_version)
-                schema.insert_rollout(db, batch_row, key, made_ms, is_informative(rewards_G), payload)
+                schema.insert_rollout(db, batch_row, key, made_ms, rewards_G, payload)
                 num_added += 1
             cutoff_ms = received_ms - self._age_ms_max
             num_evicted = schema.evict(db, header.author, self._author_max, self._total_max, cutoff_ms)
@@ -177,7 +180,7 @@ class SwarmBuffer:
 
         def work(db: sqlite3.Connection) -> Sample:
             cutoff_ms = now_ms - self._age_ms_max
-            candidates = [Candidate(*row) for row in schema.candidates(db, cutoff_ms)]
+            candidates = schema.candidates(db, cutoff_ms)
             num_pool = len(candidates) + schema.count_uninformative(db, cutoff_ms)
             num_over_age = schema.count_over_age(db, cutoff_ms)
             rows = draw(candidates, num, rng, self._strategy)
@@ -201,7 +204,7 @@ class SwarmBuffer:
             return BufferCounts(
                 num_rollouts=sum(held.num for held in by_author.values()),
                 num_informative=num_informative,
-                num_drawable=sum(1 for _ in schema.candidates(db, now_ms - self._age_ms_max)),
+                num_drawable=len(schema.candidates(db, now_ms - self._age_ms_max)),
                 size_bytes=sum(held.size_bytes for held in by_author.values()),
                 by_author={author: held.num for author, held in by_author.items()},
                 oldest_ms=oldest_ms,

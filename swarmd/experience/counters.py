@@ -9,7 +9,6 @@ from pathlib import Path
 
 from swarmd.experience.store import Store
 
-SCHEMA_VERSION = 1
 _SCHEMA = "CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL); INSERT INTO facts VALUES('next_counter', 0)"
 
 
@@ -21,9 +20,7 @@ class QuestionCounter:
     """
 
     def __init__(self, path: Path) -> None:
-        self._store = Store(
-            path, schema=_SCHEMA, version=SCHEMA_VERSION, synchronous="FULL", expendable=False
-        )
+        self._store = Store(path, schema=_SCHEMA, synchronous="FULL", expendable=False)
 
     def reserve(self, num: int) -> int:
         """The first of `num` consecutive counters, on disk as used before this returns.

@@ -1,30 +1,40 @@
 """How external rollouts are drawn: pure functions of candidates and a random stream, without replacement.
 
-Source: arXiv 2509.08721, section 3: rollouts without advantage are dropped first, then J are drawn uniformly. The candidates given
-here are already the informative ones.
+Source of `uniform`: arXiv 2509.08721, section 3: rollouts without advantage are dropped first, then J are drawn uniformly. The
+candidates given here are already the informative ones. The other ways are this project's own, to be compared with it.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-Strategy = Literal["uniform", "authors"]
+Strategy = Literal["uniform", "by-author", "top-total", "first-arrived", "rare-first"]
 
 
 class Candidate(NamedTuple):
-    """A rollout that may be drawn: its row in the buffer and who signed it."""
+    """A rollout that may be drawn.
+
+    `row` is its place in the buffer, `author` who signed it, `arrived` the number of the message it came with: a lower one came
+    earlier. `reward_total` is the sum of the rewards that this node gave, over `num_completions`.
+    """
 
     row: int
     author: bytes
+    arrived: int = 0
+    reward_total: float = 0.0
+    num_completions: int = 1
+
+    @property
+    def reward_mean(self) -> float:
+        """Mean reward of its completions."""
+        return self.reward_total / self.num_completions
 
 
 def draw(
     candidates: Sequence[Candidate], num: int, rng: random.Random, strategy: Strategy = "uniform"
 ) -> list[int]:
     """At most `num` different rows, in the order drawn; fewer when there are fewer candidates."""
-    if strategy == "authors":
-        return draw_authors_first(candidates, num, rng)
-    return draw_uniform(candidates, num, rng)
+    return _DRAWS[strategy](candidates, num, rng)
 
 
 def draw_uniform(candidates: Sequence[Candidate], num: int, rng: random.Random) -> list[int]:
@@ -32,7 +42,7 @@ def draw_uniform(candidates: Sequence[Candidate], num: int, rng: random.Random) 
     return [candidate.row for candidate in rng.sample(candidates, min(num, len(candidates)))]
 
 
-def draw_authors_first(candidates: Sequence[Candidate], num: int, rng: random.Random) -> list[int]:
+def draw_by_author(candidates: Sequence[Candidate], num: int, rng: random.Random) -> list[int]:
     """Each draw takes an author uniformly among those with rollouts left, then one of its rollouts uniformly.
 
     A fast node then has no more influence on a round than a slow one. The price: an author's few rollouts are used up sooner.
@@ -50,3 +60,40 @@ def draw_authors_first(candidates: Sequence[Candidate], num: int, rng: random.Ra
             authors[position] = authors[-1]
             authors.pop()
     return drawn
+
+
+def draw_top_total(candidates: Sequence[Candidate], num: int, rng: random.Random) -> list[int]:
+    """The highest sum of rewards first. Rollouts of more completions have an edge, and nearly solved questions go first."""
+    return _lowest(candidates, num, rng, lambda candidate: (-candidate.reward_total,))
+
+
+def draw_first_arrived(candidates: Sequence[Candidate], num: int, rng: random.Random) -> list[int]:
+    """What came first goes first; rollouts of one message came together."""
+    return _lowest(candidates, num, rng, lambda candidate: (candidate.arrived,))
+
+
+def draw_rare_first(candidates: Sequence[Candidate], num: int, rng: random.Random) -> list[int]:
+    """The lowest mean reward above zero first: the rarest successes. Those at zero or below come last."""
+    return _lowest(
+        candidates, num, rng, lambda candidate: (candidate.reward_mean <= 0, candidate.reward_mean)
+    )
+
+
+def _lowest(
+    candidates: Sequence[Candidate],
+    num: int,
+    rng: random.Random,
+    key: Callable[[Candidate], tuple[float, ...]],
+) -> list[int]:
+    """The `num` lowest; among equal ones the random stream decides."""
+    shuffled = rng.sample(candidates, len(candidates))
+    return [candidate.row for candidate in sorted(shuffled, key=key)[:num]]
+
+
+_DRAWS: dict[Strategy, Callable[[Sequence[Candidate], int, random.Random], list[int]]] = {
+    "uniform": draw_uniform,
+    "by-author": draw_by_author,
+    "top-total": draw_top_total,
+    "first-arrived": draw_first_arrived,
+    "rare-first": draw_rare_first,
+}

@@ -5,11 +5,13 @@ rollout that was dropped, so that the same one does not come back.
 """
 
 import json
+import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-VERSION = 1
+from swarmd.experience.advantages import is_informative
+from swarmd.experience.sampling import Candidate
 
 # What a rollout's row, its index entries and its later tombstone take beside the payload: measured on 20,000 rollouts, rounded
 # up. At half, the file outgrows the byte bound by a few per cent; at double, small rollouts are evicted early.
@@ -32,6 +34,7 @@ CREATE TABLE batches(
 CREATE TABLE rollouts(
     id INTEGER PRIMARY KEY, batch INTEGER NOT NULL, author BLOB NOT NULL, dataset INTEGER NOT NULL, counter INTEGER NOT NULL,
     made_ms INTEGER NOT NULL, worth INTEGER NOT NULL, uses INTEGER NOT NULL DEFAULT 0, size_bytes INTEGER NOT NULL,
+    reward_total REAL NOT NULL DEFAULT 0, num_completions INTEGER NOT NULL DEFAULT 0,
     UNIQUE(author, dataset, counter));
 CREATE INDEX rollouts_by_worth ON rollouts(worth, made_ms, author);
 CREATE INDEX rollouts_by_author ON rollouts(author, worth, made_ms);
@@ -60,6 +63,20 @@ CREATE TRIGGER rollout_dropped AFTER DELETE ON rollouts BEGIN
     INSERT OR IGNORE INTO tombstones(author, dataset, counter) VALUES (OLD.author, OLD.dataset, OLD.counter);
 END
 """
+
+# What brings a file of one version to the next, the first from 1 to 2. Never changed once released; `_TABLES` is where they lead.
+MIGRATIONS = (
+    # 2: what the rewards of a rollout are, to choose by. The payload has them: [prompt, created_ms, policy_version, completions],
+    # with a completion's reward in third place.
+    """
+    ALTER TABLE rollouts ADD COLUMN reward_total REAL NOT NULL DEFAULT 0;
+    ALTER TABLE rollouts ADD COLUMN num_completions INTEGER NOT NULL DEFAULT 0;
+    UPDATE rollouts SET (reward_total, num_completions) = (
+        SELECT total(json_extract(completion.value, '$[2]')), count(*)
+        FROM payloads, json_each(CAST(payloads.payload AS TEXT), '$[3]') AS completion
+        WHERE payloads.id = rollouts.id)
+    """,
+)
 
 Key = tuple[bytes, int, int]  # author, dataset, counter
 
@@ -109,12 +126,16 @@ def insert_batch(db: sqlite3.Connection, author: bytes, received_ms: int, data: 
 
 
 def insert_rollout(
-    db: sqlite3.Connection, batch: int, key: Key, made_ms: int, informative: bool, payload: bytes
+    db: sqlite3.Connection, batch: int, key: Key, made_ms: int, rewards_G: Sequence[float], payload: bytes
 ) -> None:
     """Store a rollout of a stored batch."""
-    worth, size_bytes = DRAWABLE if informative else UNINFORMATIVE, len(payload) + ROW_BYTES
-    query = "INSERT INTO rollouts(batch, author, dataset, counter, made_ms, worth, size_bytes) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    row = db.execute(query, (batch, *key, made_ms, worth, size_bytes)).lastrowid
+    worth = DRAWABLE if is_informative(rewards_G) else UNINFORMATIVE
+    facts = (made_ms, worth, len(payload) + ROW_BYTES, math.fsum(rewards_G), len(rewards_G))
+    query = (
+        "INSERT INTO rollouts(batch, author, dataset, counter, made_ms, worth, size_bytes, reward_total, num_completions)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    )
+    row = db.execute(query, (batch, *key, *facts)).lastrowid
     db.execute("INSERT INTO payloads VALUES (?, ?)", (row, payload))
 
 
@@ -136,12 +157,13 @@ def evict(
     return num
 
 
-def candidates(db: sqlite3.Connection, cutoff_ms: int) -> Iterable[tuple[int, bytes]]:
-    """Row and author of every rollout that may be drawn, in an order that depends on the content only."""
+def candidates(db: sqlite3.Connection, cutoff_ms: int) -> list[Candidate]:
+    """Every rollout that may be drawn, in an order that depends on the content only."""
     query = (
-        "SELECT id, author FROM rollouts WHERE worth = ? AND made_ms >= ? ORDER BY worth, made_ms, author, id"
+        "SELECT id, author, batch, reward_total, num_completions FROM rollouts"
+        " WHERE worth = ? AND made_ms >= ? ORDER BY worth, made_ms, author, id"
     )
-    return db.execute(query, (DRAWABLE, cutoff_ms))
+    return [Candidate(*row) for row in db.execute(query, (DRAWABLE, cutoff_ms))]
 
 
 def count_uninformative(db: sqlite3.Connection, cutoff_ms: int) -> int:

@@ -1,12 +1,12 @@
 """One SQLite file with a schema version: transactions that are whole or nothing, and errors in the operator's words.
 
-A file written by a newer version is refused. A damaged one is moved aside and replaced by an empty one where the caller says that
-its content can be spared, else it is refused too.
+A file of an older version is brought forward when it is opened; one written by a newer version is refused. A damaged one is moved
+aside and replaced by an empty one where the caller says that its content can be spared, else it is refused too.
 """
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -26,8 +26,9 @@ class Store:
 
     Args:
         path: the file; its folder must exist.
-        schema: statements that make an empty database.
-        version: the schema's version, kept in `PRAGMA user_version`.
+        schema: statements that make an empty database of the newest version, kept in `PRAGMA user_version`.
+        migrations: statements that bring a database from version 1 to 2, from 2 to 3, and so on; the newest version is one more
+            than there are. Each is whole or nothing.
         synchronous: "FULL" survives a power cut, "NORMAL" only the death of the process (a power cut may lose the last
             transactions, never consistency).
         expendable: whether a damaged file may be replaced by an empty one.
@@ -42,12 +43,12 @@ class Store:
         path: Path,
         *,
         schema: str,
-        version: int,
         synchronous: Literal["NORMAL", "FULL"],
         expendable: bool,
+        migrations: Sequence[str] = (),
     ) -> None:
         self.path, self.moved_aside = path, list[Path]()
-        self._schema, self._version, self._synchronous = schema, version, synchronous
+        self._schema, self._migrations, self._synchronous = schema, tuple(migrations), synchronous
         self._expendable = expendable
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
@@ -92,20 +93,19 @@ class Store:
     def _open(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
-            found = db.execute("PRAGMA user_version").fetchone()[0]
-            if found > self._version:
+            found, newest = db.execute("PRAGMA user_version").fetchone()[0], len(self._migrations) + 1
+            if found > newest:
                 raise StateError(
-                    f"{self.path} has schema {found}, this swarmd knows {self._version}",
+                    f"{self.path} has schema {found}, this swarmd knows {newest}",
                     "it was written by a newer swarmd",
                     "upgrade swarmd, or move the file away",
                 )
             db.execute("PRAGMA journal_mode=WAL")
             db.execute(f"PRAGMA synchronous={self._synchronous}")
             db.execute(f"PRAGMA journal_size_limit={LOG_BYTES_MAX}")
-            if found == 0:
-                db.executescript(
-                    f"BEGIN IMMEDIATE; {self._schema}; PRAGMA user_version={self._version}; COMMIT"
-                )
+            steps = [self._schema] if found == 0 else self._migrations[found - 1 :]
+            for version, statements in enumerate(steps, start=newest - len(steps) + 1):
+                db.executescript(f"BEGIN IMMEDIATE; {statements}; PRAGMA user_version={version}; COMMIT")
         except BaseException:
             db.close()
             raise

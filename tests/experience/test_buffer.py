@@ -223,8 +223,8 @@ def test_an_evicted_rollout_does_not_come_back(tmp_path: Path) -> None:
     assert add(buffer, "ann", [1]) == AddResult(0, 1, 0)
 
 
-def test_the_authors_strategy_draws_a_rare_author_first(tmp_path: Path) -> None:
-    buffer = open_buffer(tmp_path, strategy="authors")
+def test_by_author_draws_a_rare_author_first(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, strategy="by-author")
     add(buffer, "ann", range(200))
     add(buffer, "bob", [1])
     drawn = buffer.sample(12, random.Random(5), now_ms=NOW_MS).rollouts
