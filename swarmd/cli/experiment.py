@@ -1,8 +1,92 @@
 """`swarmd experiment`: controlled comparisons of ways to share, and their reports."""
 
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
 import click
+
+from swarmd.cli.run import parse_settings
 
 
 @click.group()
 def experiment() -> None:
     """Compare ways to share, under control: the same seeds, the same questions, one difference."""
+
+
+@experiment.command()
+@click.option(
+    "--preset",
+    type=click.Choice(["smoke", "laptop", "paper"]),
+    default="smoke",
+    show_default=True,
+    help="How large: minutes, an evening, or eight GPUs for days.",
+)
+@click.option(
+    "--arms",
+    multiple=True,
+    metavar="A,B",
+    help="Arms and groups (paper, controls, selectors, weightings, balances, all),"
+    " or one of your own: NAME:section.key=value,section.key=value; repeatable.",
+)
+@click.option("--seeds", metavar="SEEDS", help="3 (the first three), 0,1,2 or 10-14; a single one: 7,")
+@click.option("--scenario", metavar="NAME,...", help="alike, mixed, specialised, late.")
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Rounds of each node.")
+@click.option("--nodes", type=click.IntRange(1, 64), metavar="N", help="Nodes of each swarm.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0, min_open=True),
+    metavar="M",
+    help="The longest it may take, the report included.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="J",
+    help="Cells at a time. [default: one a core; 1 for processes]",
+)
+@click.option(
+    "--runner",
+    type=click.Choice(["simulation", "processes"]),
+    help="All nodes in one process and virtual time, or real nodes over libp2p.",
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of every arm; repeatable."
+)
+@click.option("--again", is_flag=True, help="Redo cells that were done with other settings.")
+@click.option("--dry-run", is_flag=True, help="Print cells, settings, cost and time, and start nothing.")
+@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+def run(**options: Any) -> None:
+    """Run the cells of an experiment that are not done yet in DIR, then write the report.
+
+    A cell is one arm with one seed in one scenario. The same command goes on where it was stopped. DIR is runs/experiment-PRESET
+    unless given. Exit code 0: all is done; 1: a cell failed; 75: the minutes were over first; 130: Ctrl-C.
+    """
+    from swarmd.experiment.conduct import Request, command_line, conduct
+    from swarmd.experiment.progress import Display
+
+    request = Request(
+        preset=options["preset"],
+        arms=options["arms"],
+        seeds=options["seeds"],
+        scenarios=options["scenario"],
+        rounds=options["rounds"],
+        num_nodes=options["nodes"],
+        minutes=options["minutes"],
+        jobs=options["jobs"],
+        runner=options["runner"],
+        settings=tuple(parse_settings(options["settings"]).items()),
+        again=options["again"],
+        dry_run=options["dry_run"],
+        folder=options["folder"],
+    )
+    # said outright: a job in the background inherits an ignored SIGINT
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    if code := conduct(request, argv=command_line(), display=Display()):
+        sys.exit(code)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -65,14 +65,31 @@ class LocalNode:
             self.process.wait()
 
 
+def local_identity(seed: int, number: int) -> bytes:
+    """The identity of a node where nothing else is asked for."""
+    return hashlib.sha256(f"swarmd local node {seed} {number}".encode()).digest()
+
+
 @dataclass
 class LocalSwarm:
-    """A context that holds `num_nodes` nodes below `root`; `arguments` go to every `swarmd start`."""
+    """A context that holds `num_nodes` nodes below `root`.
+
+    Attributes:
+        arguments: of every `swarmd start`.
+        arguments_of: further ones of single nodes, by number.
+        environment: of every node; None for this process's own.
+        environment_of: what is changed in it for single nodes.
+        identity: the 32-byte identity of a node, by seed and number.
+    """
 
     root: Path
     num_nodes: int
     seed: int = 0
     arguments: Sequence[str] = ()
+    arguments_of: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = None
+    environment_of: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    identity: Callable[[int, int], bytes] = local_identity
     nodes: list[LocalNode] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -81,9 +98,8 @@ class LocalSwarm:
             directory = self.root / name
             directory.mkdir(parents=True, exist_ok=True)
             data_dir = DataDir(directory)
-            secret = hashlib.sha256(f"swarmd local node {self.seed} {number}".encode()).digest()
             if not data_dir.identity.exists():
-                write_atomically(data_dir.identity, secret, mode=0o600)
+                write_atomically(data_dir.identity, self.identity(self.seed, number), mode=0o600)
             identity = Identity.from_seed(data_dir.identity.read_bytes())
             self.nodes.append(LocalNode(name, data_dir, identity, free_port()))
         return self
@@ -98,9 +114,12 @@ class LocalSwarm:
             bootstrap = [] if number == 0 else ["--bootstrap", self.nodes[0].address]
             command = [sys.executable, "-m", "swarmd", "start", "--data-dir", str(node.data_dir.root)]
             command += ["--listen", f"/ip4/127.0.0.1/tcp/{node.port}", "--metrics-port", "0"]
+            command += [*bootstrap, *self.arguments, *self.arguments_of.get(number, ()), *extra]
+            environment = os.environ if self.environment is None else self.environment
             with (node.data_dir.root / "output.log").open("ab") as output:
                 node.process = subprocess.Popen(
-                    [*command, *bootstrap, *self.arguments, *extra],
+                    command,
+                    env={**environment, **self.environment_of.get(number, {})},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,

@@ -1,0 +1,177 @@
+"""Arms: what an experiment compares. Each is a name, the settings by which it differs, and why it is there; nothing else.
+
+Every arm can therefore be started by hand, with `swarmd start --set KEY=VALUE` for each of its settings.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from swarmd.config import load_config
+from swarmd.errors import ConfigError
+
+Group = Literal["paper", "control", "selector", "weighting", "balance", "own"]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to share.
+
+    Attributes:
+        name: how the reports call it.
+        settings: `section.key` to value, as text: what it changes in every node.
+        group: which of the experiment's questions it belongs to; `own` for one given on the command line.
+        text: what it shows, in a sentence.
+    """
+
+    name: str
+    settings: Mapping[str, str]
+    group: Group
+    text: str
+
+    @property
+    def control(self) -> bool:
+        """Whether it is there to explain a difference, rather than to win."""
+        return self.group == "control"
+
+    @property
+    def slug(self) -> str:
+        """The name as a folder's."""
+        return slug(self.name)
+
+
+def slug(name: str) -> str:
+    """An arm's name as that of a folder: `4/4 top-total` is `4-4_top-total`."""
+    return name.replace("/", "-").replace(" ", "_")
+
+
+def _mix(mix: str, group: Group, text: str, suffix: str = "", **settings: str) -> Arm:
+    """An arm of I/J; `settings` write a key's dot as two underscores."""
+    others = {key.replace("__", ".", 1): value for key, value in settings.items()}
+    return Arm(f"{mix} {suffix}".strip(), {"experience.mix": mix, **others}, group, text)
+
+
+_ALL = (
+    _mix("8/0", "paper", "a silo: plain GRPO, nothing from others"),
+    _mix("6/2", "paper", "a quarter of each round from others"),
+    _mix("4/4", "paper", "half of each round from others, drawn uniformly; the paper's best"),
+    _mix("2/6", "paper", "three quarters from others; the paper saw it oscillate"),
+    _mix(
+        "8/0", "control",
+        "is it only the filter? up to twice as many own questions, informative ones kept",
+        "dynamic", experience__dynamic_sampling="2",
+    ),
+    _mix(
+        "4/4", "control",
+        "is it other minds, or only more signal? the external half is this node's own older rollouts",
+        "self", experience__source="own",
+    ),
+    _mix("4/0", "control", "equal generated tokens: the own half of 4/4 without any external one"),
+    _mix("4/4", "selector", "an author first, then one of its rollouts", "by-author",
+         experience__strategy="by-author"),
+    _mix("4/4", "selector", "highest total reward first, as a public implementation does", "top-total",
+         experience__strategy="top-total"),
+    _mix("4/4", "selector", "what arrived first, as another one does", "first-arrived",
+         experience__strategy="first-arrived"),
+    _mix("4/4", "selector", "rarest successes first", "rare-first", experience__strategy="rare-first"),
+    _mix("4/4", "weighting", "only good external answers count", "positive",
+         update__external_weighting="positive"),
+    _mix("4/4", "weighting", "bad external answers that are unlikely here do not count", "tapered",
+         update__external_weighting="tapered"),
+    _mix("4/4", "weighting", "weighed by likelihood and by what the author can do", "cross",
+         update__external_weighting="cross"),
+    _mix("4/4", "weighting", "weighed by each token's own probability", "shaped",
+         update__external_weighting="shaped"),
+    _mix("4/4", "weighting", "the best external answers are imitated", "imitate",
+         update__external_weighting="imitate"),
+    _mix("4/4", "balance", "own rollouts without signal are replaced by external ones", "informative",
+         experience__balance="informative"),
+    _mix("4/12", "balance", "a larger update from more of what the swarm sends, no more generation"),
+)  # fmt: skip
+
+ARMS: dict[str, Arm] = {arm.name: arm for arm in _ALL}
+# Names that stand for several arms.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "paper": tuple(arm.name for arm in _ALL if arm.group == "paper"),
+    "controls": tuple(arm.name for arm in _ALL if arm.group == "control"),
+    "selectors": tuple(arm.name for arm in _ALL if arm.group == "selector"),
+    "weightings": tuple(arm.name for arm in _ALL if arm.group == "weighting"),
+    "balances": tuple(arm.name for arm in _ALL if arm.group == "balance"),
+    "all": tuple(ARMS),
+}
+
+
+def choose_arms(texts: Sequence[str]) -> list[Arm]:
+    """The arms that `--arms` names, in that order, each once.
+
+    Args:
+        texts: the values of `--arms`: names and groups between commas, or `NAME:key=value,key=value` for one of one's own.
+
+    Raises:
+        ConfigError: an unknown name, a bad setting, two arms of one name or folder.
+    """
+    chosen: dict[str, Arm] = {}
+    for text in texts:
+        for arm in [own_arm(text)] if "=" in text else _known(text):
+            if chosen.get(arm.name, arm) != arm:
+                raise ConfigError(f"two arms are called {arm.name!r}", fix="give one of them another name")
+            chosen[arm.name] = arm
+    slugs = [arm.slug for arm in chosen.values()]
+    if twice := {name for name in slugs if slugs.count(name) > 1}:
+        raise ConfigError(
+            f"two arms would share the folder {twice.pop()!r}", fix="give one of them another name"
+        )
+    return list(chosen.values())
+
+
+def own_arm(text: str) -> Arm:
+    """The arm `NAME:section.key=value,section.key=value`. A part without `=` belongs to the value before it.
+
+    Raises:
+        ConfigError: no name, a name that cannot be a folder's, an unknown setting or a bad value.
+    """
+    name, colon, rest = text.partition(":")
+    name = name.strip()
+    if not colon or not re.fullmatch(r"[\w./ +-]{1,60}", name) or name.startswith((".", "/")) or ".." in name:
+        raise ConfigError(
+            f"--arms {text!r} does not name the arm",
+            "a name has letters, digits, spaces and . / + - _",
+            "for example --arms 'low rate:experience.mix=4/4,update.learning_rate=1e-4'",
+        )
+    settings: dict[str, str] = {}
+    for part in rest.split(","):
+        key, equals, value = part.partition("=")
+        if equals:
+            settings[key.strip()] = value.strip()
+        elif settings:
+            settings[list(settings)[-1]] += f",{part.strip()}"
+    check_settings(settings, f"arm {name!r}")
+    return Arm(name, settings, "own", "given on the command line")
+
+
+def check_settings(settings: Mapping[str, str], where: str) -> None:
+    """Raises ConfigError, naming `where`, unless a node could be started with these."""
+    try:
+        load_config(flags=settings, environ={})
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error.what}", "", error.fix) from None
+
+
+def _known(text: str) -> list[Arm]:
+    names: list[str] = []
+    for part in text.split(","):
+        name = part.strip()
+        if name in GROUPS:
+            names += GROUPS[name]
+        elif name in ARMS:
+            names.append(name)
+        elif name:
+            near = difflib.get_close_matches(name, [*ARMS, *GROUPS], 1)
+            raise ConfigError(
+                f"unknown arm {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+                f"known are {', '.join(ARMS)}; groups are {', '.join(GROUPS)}",
+                "one of your own is NAME:section.key=value,section.key=value",
+            )
+    return [ARMS[name] for name in names]

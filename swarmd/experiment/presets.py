@@ -1,0 +1,183 @@
+"""Presets: how large an experiment is, what its nodes run, and what a round of them costs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from swarmd.experiment.arms import GROUPS
+
+RunnerKind = Literal["simulation", "processes"]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What time a node needs, in seconds of the machine that the preset is meant for; see `cost.py` for the formula.
+
+    Attributes:
+        prompt_tokens, completion_tokens: mean lengths.
+        tokens_max: the longest completion.
+        generate_tokens_s: completion tokens generated a second, by as many sequences at once as a round has.
+        sequence_tokens_s: the most that one sequence grows a second.
+        update_tokens_s: tokens, prompts included, that an update takes a second.
+        round_s: what each round costs besides: scoring, the optimizer's step, weights handed over.
+        start_s: from the start of a cell to its first round.
+        origin: where these figures come from.
+    """
+
+    prompt_tokens: float
+    completion_tokens: float
+    tokens_max: int
+    generate_tokens_s: float
+    sequence_tokens_s: float
+    update_tokens_s: float
+    round_s: float
+    start_s: float
+    origin: str
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One size of experiment.
+
+    Attributes:
+        arms, scenarios, seeds: what is compared unless the command line says otherwise.
+        runner: `simulation`, all nodes in one process in virtual time, or `processes`, real nodes over libp2p.
+        settings: of every node in every arm.
+        one_device_each: each node has an accelerator of its own, so that nodes run side by side.
+        parameters: of the model, for the FLOPs of an estimate.
+        choices: what the source of the preset does not state, and what was taken.
+    """
+
+    name: str
+    text: str
+    arms: tuple[str, ...]
+    scenarios: tuple[str, ...]
+    seeds: tuple[int, ...]
+    num_nodes: int
+    rounds: int
+    runner: RunnerKind
+    model: str
+    manifest: str
+    settings: Mapping[str, str]
+    rates: Rates
+    parameters: float
+    one_device_each: bool = False
+    choices: tuple[tuple[str, str], ...] = field(default=())
+
+
+_TINY = {"policy.device": "cpu", "policy.threads": "1", "evaluate.completions": "1"}
+_TINY_RATES = Rates(
+    prompt_tokens=12,
+    completion_tokens=8,
+    tokens_max=16,
+    generate_tokens_s=8000,
+    sequence_tokens_s=1000,
+    update_tokens_s=20000,
+    round_s=0.06,
+    start_s=25,
+    origin="measured on one core of a small virtual machine",
+)
+# Not measured: a card of the class of an A100. A step of a small model is bound by launches, not by arithmetic: 5 ms, for one
+# sequence as for a few hundred. An update reaches a third of 300 TFLOP/s at 6 FLOPs a parameter and token. A round's rest is
+# scoring, Adam's step over half a billion parameters and a hand-over of weights, about a second.
+_PAPER_RATES = Rates(
+    prompt_tokens=300,
+    completion_tokens=256,
+    tokens_max=256,
+    generate_tokens_s=50_000,
+    sequence_tokens_s=200,
+    update_tokens_s=30_000,
+    round_s=1.5,
+    start_s=180,
+    origin="assumed for a GPU of the class of an A100, NOT measured; every completion counted at its full length",
+)
+_PAPER_CHOICES = (
+    ("variant of the model", "Qwen/Qwen2.5-0.5B-Instruct"),
+    ("temperature", "1.0, as in the authors' code"),
+    ("token limit", "256 new tokens, as in the authors' code"),
+    ("loss normalisation", "mean over all tokens of the round (`dapo`), as in the authors' code"),
+    (
+        "learning rate",
+        "1e-6. The text says 1e-3, the code 1e-5 or 1e-6; sweep it before comparing arms: --set update.learning_rate=…",
+    ),
+    ("optimizer steps", "one a round over the whole training set, so that the ratio is 1 and the clip inert"),
+    ("advantages", "(reward - mean) / (standard deviation + 1e-4)"),
+    (
+        "dataset parameters",
+        "upstream's defaults, but `bf` at difficulty 1: at 3 one question takes 2.8 s to build",
+    ),
+    ("prompt", "the manifest's template, answer in <answer> tags, no reward for the format"),
+    ("seeds", "0, 1 and 2; each seed gives every node an identity, hence questions, of its own"),
+    ("held-out evaluation", "256 questions with one completion each, every 100 rounds"),
+    ("age of externals", "at most an hour, each used once"),
+)
+
+_ALL = (
+    Preset(
+        name="smoke",
+        text="does it work: four arms, one seed, minutes on two cores",
+        arms=GROUPS["paper"],
+        scenarios=("alike",),
+        seeds=(0,),
+        num_nodes=4,
+        rounds=40,
+        runner="simulation",
+        model="tiny",
+        manifest="tiny",
+        settings={**_TINY, "evaluate.num_questions": "128", "evaluate.every_rounds": "10"},
+        rates=_TINY_RATES,
+        parameters=0.4e6,
+    ),
+    Preset(
+        name="laptop",
+        text="the paper's arms and their controls, three seeds, an evening on a laptop",
+        arms=GROUPS["paper"] + GROUPS["controls"],
+        scenarios=("alike",),
+        seeds=(0, 1, 2),
+        num_nodes=8,
+        rounds=100,
+        runner="simulation",
+        model="tiny",
+        manifest="tiny",
+        settings={**_TINY, "evaluate.num_questions": "128", "evaluate.every_rounds": "5"},
+        rates=_TINY_RATES,
+        parameters=0.4e6,
+    ),
+    Preset(
+        name="paper",
+        text="the published setting: eight GPUs, days",
+        arms=GROUPS["paper"] + GROUPS["controls"],
+        scenarios=("alike",),
+        seeds=(0, 1, 2),
+        num_nodes=8,
+        rounds=2000,
+        runner="processes",
+        model="Qwen2.5-0.5B",
+        manifest="reasoning",
+        settings={
+            "policy.device": "cuda",
+            "policy.placement": "shared",
+            "policy.temperature": "1.0",
+            "policy.tokens_max": "256",
+            "experience.completions": "8",
+            "update.learning_rate": "1e-6",
+            "update.clip_low": "0.2",
+            "update.clip_high": "0.28",
+            "update.aggregation": "dapo",
+            "update.advantage_scale": "std",
+            "update.weight_decay": "0",
+            "evaluate.num_questions": "256",
+            "evaluate.completions": "1",
+            "evaluate.every_rounds": "100",
+            # a checkpoint of half a billion parameters with Adam's moments is 6 GB
+            "checkpoint.every_rounds": "50",
+            "checkpoint.keep": "1",
+        },
+        rates=_PAPER_RATES,
+        parameters=0.494e9,
+        one_device_each=True,
+        choices=_PAPER_CHOICES,
+    ),
+)
+
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in _ALL}
