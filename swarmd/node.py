@@ -119,7 +119,7 @@ def _facts(node: Node, metrics_url: str) -> dict[str, Any]:
         "model": config.policy.model,
         "placement": node.placement.kind,
         "num_local": config.experience.num_local,
-        "num_external": 0 if config.swarm.solo else config.experience.num_external,
+        "num_external": config.num_external,
         "data_dir": str(node.data_dir.root),
         "metrics_url": metrics_url,
         "solo": config.swarm.solo,

@@ -31,7 +31,7 @@ def work_of(config: Config, model: ResolvedModel) -> Work:
     return Work(
         tokens_max=options.tokens_max,
         num_local=experience.num_local,
-        num_external=0 if config.swarm.solo else experience.num_external,
+        num_external=config.num_external_max,
         completions=experience.completions,
         generated_at_once=max(own, config.evaluate.num_questions * config.evaluate.completions),
         micro_batch_tokens=update.micro_batch_tokens,

@@ -160,6 +160,11 @@ class ExperienceSettings(Section):
         " rollouts, highest sum of rewards first, oldest received first, or rarest successes first;"
         " see [experience](../experience.md).",
     )
+    balance: Literal["fixed", "informative"] = Field(
+        "fixed",
+        description="`informative`: for each own rollout of a round that teaches nothing, one more external rollout than J of the"
+        " mix. Uses up the buffer sooner.",
+    )
     dynamic_sampling: int = Field(
         1,
         ge=1,
@@ -265,6 +270,17 @@ class Config(Section):
     evaluate: EvaluateSettings = EvaluateSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     control: ControlSettings = ControlSettings()
+
+    @property
+    def num_external(self) -> int:
+        """J in force: of the mix, and 0 without a network."""
+        return 0 if self.swarm.solo else self.experience.num_external
+
+    @property
+    def num_external_max(self) -> int:
+        """The most external rollouts that a round may ask for."""
+        replacing = self.experience.balance == "informative" and not self.swarm.solo
+        return self.num_external + (self.experience.num_local if replacing else 0)
 
 
 def known_keys() -> list[str]:

@@ -13,7 +13,7 @@ import trio
 
 from swarmd.errors import BY_NAME, ChildDied, LocalError, OutOfMemory
 from swarmd.experience.buffer import Sample
-from swarmd.experience.own import OwnExperience
+from swarmd.experience.own import Balance, OwnExperience
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs, RunBlocking
@@ -34,7 +34,9 @@ EXTERNAL_BYTES_MAX = 24 * 2**20
 
 @dataclass
 class Update:
-    """The update loop. `draw` samples J external rollouts; `hand_over` brings new weights to another generation child."""
+    """The update loop. `num_external` is J of the mix, `draw` samples external rollouts, and `hand_over` brings new weights to another
+    generation child.
+    """
 
     learner: Caller
     draw: Callable[[int, Any], Sample]
@@ -52,6 +54,7 @@ class Update:
     on_round: Callable[[dict[str, Any]], None]
     on_evaluation: Callable[[dict[str, Any]], None]
     hand_over: Callable[[], Awaitable[Any]] | None = None
+    balance: Balance = "fixed"
 
     async def run(self) -> None:
         """Rounds until the node is asked to stop, or `rounds_max` are done."""
@@ -118,7 +121,7 @@ class Update:
         """One round: sample, update, checkpoint, report."""
         number = self.progress.round + 1
         self._phase("update")
-        sample = await self._sample(number)
+        sample = await self._sample(number, own.num_external(self.num_external, self.balance))
         drawn_ms, version = self.now_ms(), self.progress.policy_version
         self.progress.count_used(used_by_author(sample))
         stats = await self._step(number, [*own.rollouts, *sample.rollouts])
@@ -138,14 +141,14 @@ class Update:
         self.progress.rounds.append(record)
         self.on_round(record)
 
-    async def _sample(self, number: int) -> Sample:
-        """J external rollouts, or what there is. A buffer that cannot be used costs the round its externals, not its update."""
+    async def _sample(self, number: int, num: int) -> Sample:
+        """External rollouts, or what there is. A buffer that cannot be used costs the round its externals, not its update."""
         try:
             rng = self.streams.rng("sample", number)
-            sample = cast(Sample, await self.run_blocking(self.draw, self.num_external, rng))
+            sample = cast(Sample, await self.run_blocking(self.draw, num, rng))
         except LocalError as error:
             log.warning("no external rollouts for round %d: %s", number, error)
-            return Sample([], num_informative_pool=0, num_pool=0, shortfall=self.num_external)
+            return Sample([], num_informative_pool=0, num_pool=0, shortfall=num)
         fitting = within_bytes(sample.rollouts, EXTERNAL_BYTES_MAX)
         num_left_out = len(sample.rollouts) - len(fitting)
         measured = [replace(r, capability=self.progress.capability.ratio(r.author)) for r in fitting]
