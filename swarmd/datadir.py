@@ -30,6 +30,16 @@ class DataDir:
         return self.root / "buffer.sqlite"
 
     @property
+    def counters(self) -> Path:
+        """The question counter, which a running node and commands share."""
+        return self.root / "node.sqlite"
+
+    @property
+    def contributed(self) -> Path:
+        """What was asked by hand, and what became of it."""
+        return self.root / "contributed.sqlite"
+
+    @property
     def checkpoints(self) -> Path:
         return self.root / "checkpoints"
 

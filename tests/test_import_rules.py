@@ -27,6 +27,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "processes": {"errors", "trio", "msgpack"},
     "loops": {"protocol", "experience", "config", "errors", "metrics", "trio"},
     "control": {"protocol", "config", "errors", "metrics", "trio", "h11"},
+    "contribute": {"protocol", "experience", "loops", "control", "processes", "config", "errors", "policy", "datadir", "launch",
+                   "parts", "trio"},
 }  # fmt: skip
 
 # What must not even be loaded by importing any module of a room.
@@ -45,6 +47,7 @@ MUST_NOT_LOAD: dict[str, set[str]] = {
     "parts": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "planning": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "launch": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
+    "contribute": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "api": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "cli": {"torch", "vllm", "libp2p", "reasoning_gym", "transformers"},
     "errors": {"trio", "libp2p", "torch", "vllm", "pydantic"},

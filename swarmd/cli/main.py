@@ -8,6 +8,7 @@ import traceback
 import click
 
 from swarmd import __version__
+from swarmd.cli.contribute import contribute
 from swarmd.cli.doctor import doctor
 from swarmd.cli.experiment import experiment
 from swarmd.cli.look import healthcheck, peers, show_id, status, stop
@@ -34,7 +35,19 @@ def swarmd() -> None:
     """
 
 
-for command in (start, status, peers, show_id, stop, healthcheck, doctor, export, config, experiment):
+for command in (
+    start,
+    status,
+    peers,
+    show_id,
+    stop,
+    healthcheck,
+    doctor,
+    export,
+    config,
+    experiment,
+    contribute,
+):
     swarmd.add_command(command)
 
 

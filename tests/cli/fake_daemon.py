@@ -1,6 +1,7 @@
 """A daemon that answers from a table, on a Unix socket in a thread: the client under test is blocking code."""
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -41,6 +42,10 @@ def _answer(connection: socket.socket, answers: Answers, asked: list[str]) -> No
     data = b""
     while b"\r\n\r\n" not in data:
         data += connection.recv(4096)
+    head, _, body = data.partition(b"\r\n\r\n")
+    if found := re.search(rb"\r\nContent-Length: (\d+)", head):
+        while len(body) < int(found[1]):
+            body += connection.recv(4096)
     method, target, _ = data.split(b"\r\n")[0].decode().split()
     asked.append(f"{method} {target}")
     answer = answers.get(f"{method} {target}", (404, {"error": "no such path"}))

@@ -190,7 +190,8 @@ class FakeNetwork(FakeChild):
 
     def stats(self) -> dict[str, Any]:
         verdicts = {rule: self.verdicts.get(rule, 0) for rule in RULES}
-        return {**self.totals, "verdicts": verdicts, "mesh_peers": self.num_peers, "heartbeat_lag_s": 0.01}
+        reach = {"mesh_peers": self.num_peers, "subscribers": self.num_peers}
+        return {**self.totals, **reach, "verdicts": verdicts, "heartbeat_lag_s": 0.01}
 
     def peers(self) -> dict[str, Any]:
         return {"peers": [peer_row(f"peer-{number}") for number in range(self.num_peers)]}

@@ -1,0 +1,171 @@
+"""Where a contributor works: identity, swarm, ledger, and the child processes for as long as they are needed.
+
+Beside a running node the files are shared with it: each of their transactions is whole, whoever makes it. Else the data directory
+is held like a node holds it. So two nodes of one identity never are in the swarm at once.
+"""
+
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import trio
+
+from swarmd.config import Config
+from swarmd.contribute.ask import Question, datasets_named, draw_questions
+from swarmd.contribute.check import Checked, Review, review
+from swarmd.contribute.ledger import Ledger
+from swarmd.contribute.lines import Line
+from swarmd.contribute.outlets import LINGER_S, DaemonOutlet, NetworkOutlet
+from swarmd.contribute.send import Delivery, Outlet, Sender
+from swarmd.control.client import ask
+from swarmd.datadir import DataDir, Lock, load_identity_seed
+from swarmd.errors import ConfigError, NotRunning
+from swarmd.experience.counters import QuestionCounter
+from swarmd.launch import network_spec, scorer_spec
+from swarmd.loops.ports import Say, wall_clock_ms
+from swarmd.loops.streams import Streams
+from swarmd.parts import find_manifest
+from swarmd.policy.state.checkpoints import read_state
+from swarmd.processes.supervise import Child, ChildSpec
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.signing import Identity
+
+T = TypeVar("T")
+# Nobody has to reach a process that only gives something away.
+LISTEN = "/ip4/127.0.0.1/tcp/0"
+
+
+@dataclass
+class Desk:
+    """What one command works with. `beside_node`: a node runs in this data directory."""
+
+    config: Config
+    data_dir: DataDir
+    seed: bytes
+    identity: Identity
+    manifest: Manifest
+    ledger: Ledger
+    beside_node: bool
+    say: Say
+
+    async def ask(self, num: int, tasks: Sequence[str]) -> list[Question]:
+        """New questions of the datasets with these names (all, without names)."""
+        datasets = datasets_named(self.manifest, tasks)
+        with contextlib.closing(QuestionCounter(self.data_dir.counters)) as counter:
+
+            async def work(scorer: Child) -> list[Question]:
+                return await draw_questions(
+                    num,
+                    datasets=datasets,
+                    reserve=counter.reserve,
+                    ledger=self.ledger,
+                    scorer=scorer,
+                    manifest=self.manifest,
+                    author=self.identity.public_key,
+                    streams=Streams(self.seed, self.manifest.digest),
+                    deadline_s=self.config.questions.deadline_s,
+                )
+
+            return await _with_child(self._scorer(), work)
+
+    async def review(self, lines: Sequence[Line]) -> Review:
+        """What becomes of a file's lines; see `check.review`."""
+
+        async def work(scorer: Child) -> Review:
+            return await review(
+                lines,
+                self.ledger.find(line.counter for line in lines),
+                scorer=scorer,
+                manifest=self.manifest,
+                author=self.identity.public_key,
+                deadline_s=self.config.questions.deadline_s,
+            )
+
+        return await _with_child(self._scorer(), work)
+
+    async def send(self, rollouts: Sequence[Checked], *, policy: str, patience_s: float) -> list[Delivery]:
+        """Publish these: through the node, or by a network process of our own. Raises as `Sender.send`."""
+
+        async def deliver(outlet: Outlet) -> list[Delivery]:
+            sender = Sender(
+                outlet, self.ledger, self.identity, self.manifest, policy, patience_s, wall_clock_ms, self.say
+            )
+            digests = {checked.rollout.counter: checked.line.digest for checked in rollouts}
+            return await sender.send([checked.rollout for checked in rollouts], digests)
+
+        async def work(network: Child) -> list[Delivery]:
+            deliveries = await deliver(NetworkOutlet(network))
+            await trio.sleep(LINGER_S)
+            return deliveries
+
+        if self.beside_node:
+            return await deliver(DaemonOutlet(self.data_dir.socket))
+        return await _with_child(self._network(), work)
+
+    def _scorer(self) -> ChildSpec:
+        return scorer_spec(self.config, self.manifest, self.data_dir.log("contribute-scorer"))
+
+    def _network(self) -> ChildSpec:
+        swarm = self.config.swarm.model_copy(update={"listen": LISTEN, "announce": ""})
+        config = self.config.model_copy(update={"swarm": swarm})
+        log_path = self.data_dir.log("contribute-network")
+        return network_spec(config, self.data_dir, log_path, self.seed, self.manifest)
+
+
+@contextlib.contextmanager
+def open_desk(config: Config, data_dir: DataDir, *, swarm_named: bool, say: Say) -> Iterator[Desk]:
+    """A desk in this data directory, closed at the end.
+
+    Args:
+        swarm_named: whether the command names the swarm; else that of the running node is taken, if one runs.
+
+    Raises:
+        Locked: a node is starting, or another command works here without one.
+        ConfigError: the node that runs here is of another swarm, or has no network. StateError: the files cannot be used.
+    """
+    running = _manifest_of_node(data_dir)
+    lock = Lock(data_dir) if running is None else None
+    try:
+        if running is None:
+            manifest = find_manifest(config, data_dir, read_state(data_dir.checkpoints) or {})
+        else:
+            manifest = running
+            if swarm_named and find_manifest(config, data_dir, {}).digest != running.digest:
+                raise ConfigError(
+                    f"the node in {data_dir.root} is of the swarm {running.name} ({running.digest.hex()[:16]})",
+                    "another one is named",
+                    "leave --swarm out, or use another --data-dir",
+                )
+        seed, new = load_identity_seed(data_dir)
+        identity = Identity.from_seed(seed)
+        if new:
+            say(f"new identity {identity.peer_id}; back up {data_dir.identity}")
+        with contextlib.closing(Ledger(data_dir.contributed, identity.public_key)) as ledger:
+            yield Desk(config, data_dir, seed, identity, manifest, ledger, running is not None, say)
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _manifest_of_node(data_dir: DataDir) -> Manifest | None:
+    """The swarm of the node that runs here, or None without one."""
+    try:
+        if ask(data_dir.socket, "/v1/status")["swarm"]["solo"]:
+            raise ConfigError(
+                f"the node in {data_dir.root} has no network (swarm.solo)",
+                fix="stop it, or contribute from another --data-dir",
+            )
+        return Manifest.from_bytes(bytes.fromhex(ask(data_dir.socket, "/v1/manifest")["manifest"]))
+    except NotRunning:
+        return None
+
+
+async def _with_child(spec: ChildSpec, work: Callable[[Child], Awaitable[T]]) -> T:
+    """The result of `work` with a started child, which ends with it."""
+    async with trio.open_nursery() as nursery:
+        child = Child(spec)
+        await nursery.start(child.run)
+        result = await work(child)
+        nursery.cancel_scope.cancel()
+    return result

@@ -1,0 +1,159 @@
+"""The file that is filled in: JSON lines, written when questions are asked and read strictly, every fault with its line number.
+
+A line names a question by its address (dataset name, counter) and holds the answers in `completions`. What it says besides is for
+whoever answers: nothing is believed of it.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+from swarmd.protocol.types import INTEGER_MAX
+
+# No swarm takes a rollout of more than 4 MiB (`Limits.body_bytes_max`), the shipped ones 256 KiB. Twice that leaves room for
+# escapes.
+LINE_BYTES_MAX = 8 * 2**20
+# 64 full messages: half a minute of sending.
+LINES_MAX = 4096
+FILE_BYTES_MAX = 256 * 2**20
+_KEYS = {"dataset": str, "counter": int, "completions": list}
+_OPTIONAL = {"question": str}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line as it was read. `question` is what the file shows as its text, or None."""
+
+    number: int
+    dataset: str
+    counter: int
+    question: str | None
+    completions: tuple[str, ...]
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 over the answers, in their order."""
+        return hashlib.sha256(json.dumps(self.completions).encode()).digest()
+
+
+class Problem(NamedTuple):
+    """Why a line cannot be used; the text is safe for a terminal."""
+
+    line: int
+    what: str
+
+
+def blank(dataset: str, counter: int, question: str) -> str:
+    """The line of a question that nobody has answered yet."""
+    fields = {"dataset": dataset, "counter": counter, "question": question, "completions": []}
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def read_lines(file: BinaryIO) -> tuple[list[Line], list[Problem]]:
+    """All lines that can be read, and what is wrong with the others; empty lines are passed over.
+
+    Reading ends at the first line, or at the first byte of the file, over the limit.
+    """
+    lines: list[Line] = []
+    problems: list[Problem] = []
+    left, number = FILE_BYTES_MAX, 0
+    while data := file.readline(min(LINE_BYTES_MAX, left) + 1):
+        number, left = number + 1, left - len(data)
+        if left < 0 or len(data) > LINE_BYTES_MAX or len(lines) >= LINES_MAX:
+            limits = f"{LINE_BYTES_MAX} bytes a line, {LINES_MAX} lines, {FILE_BYTES_MAX} bytes in all"
+            problems.append(Problem(number, f"over a limit ({limits}); cut the file into several"))
+            break
+        if not data.strip():
+            continue
+        try:
+            lines.append(_line(number, data))
+        except _NotALineError as error:
+            problems.append(Problem(number, str(error)))
+    return lines, problems + _repeated(lines)
+
+
+class _NotALineError(ValueError):
+    """The message says why."""
+
+
+def _line(number: int, data: bytes) -> Line:
+    fields = _object(data)
+    if unknown := sorted(set(fields) - set(_KEYS) - set(_OPTIONAL)):
+        raise _NotALineError(f"unknown key {unknown[0]!r:.60}; known are {', '.join([*_KEYS, *_OPTIONAL])}")
+    if missing := [key for key in _KEYS if key not in fields]:
+        raise _NotALineError(f"the key {missing[0]!r} is missing")
+    for key, kind in (_KEYS | _OPTIONAL).items():
+        if key in fields and type(fields[key]) is not kind:  # not isinstance: true is no counter
+            raise _NotALineError(f"{key!r} is {_shown(fields[key])}, not {_NAMES[kind]}")
+    if not 0 <= fields["counter"] <= INTEGER_MAX:
+        raise _NotALineError(f"the counter is {_shown(fields['counter'])}, not from 0 to {INTEGER_MAX}")
+    for place, text in enumerate(fields["completions"], 1):
+        if type(text) is not str:
+            raise _NotALineError(f"completion {place} is {_shown(text)}, not a string")
+        _require_text(text, f"completion {place}")
+    return Line(
+        number,
+        fields["dataset"],
+        fields["counter"],
+        fields.get("question"),
+        tuple(fields["completions"]),
+    )
+
+
+_NAMES = {str: "a string", int: "an integer", list: "a list"}
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data.decode(), object_pairs_hook=_each_once, parse_constant=_no_constant)
+    except _NotALineError:
+        raise
+    except UnicodeDecodeError as error:
+        raise _NotALineError(f"not UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise _NotALineError("nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise _NotALineError(f"not JSON at column {error.colno}: {error.msg}") from None
+    except ValueError:
+        raise _NotALineError("not JSON: an integer of thousands of digits") from None
+    if type(value) is not dict:
+        raise _NotALineError("not a JSON object")
+    return value
+
+
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise _NotALineError("a key occurs twice")
+    return fields
+
+
+def _no_constant(name: str) -> Any:
+    raise _NotALineError(f"{name} is no JSON value")
+
+
+def _require_text(text: str, where: str) -> None:
+    if "\x00" in text:
+        raise _NotALineError(f"{where} holds a NUL at character {text.index(chr(0)) + 1}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise _NotALineError(f"{where} holds half a surrogate pair at character {error.start + 1}") from None
+
+
+def _shown(value: Any) -> str:
+    return f"{json.dumps(value):.40}"  # in ASCII, whatever was written
+
+
+def _repeated(lines: Sequence[Line]) -> list[Problem]:
+    first: dict[int, int] = {}
+    problems = []
+    for line in lines:
+        if line.counter in first:
+            problems.append(
+                Problem(line.number, f"counter {line.counter} stands on line {first[line.counter]} too")
+            )
+        first.setdefault(line.counter, line.number)
+    return problems

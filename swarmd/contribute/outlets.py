@@ -1,0 +1,58 @@
+"""The two ways into the swarm: through the node that runs in the data directory, or a network process for as long as it takes."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from swarmd.contribute.send import Reach
+from swarmd.control.client import ask
+from swarmd.loops.ports import Caller
+
+# The daemon itself gives up after 60 s.
+DAEMON_S = 75.0
+STATS_S, PUBLISH_S = 10.0, 30.0
+# After the last message of a process that will end: it is announced to peers that are no neighbours at each heartbeat of a second,
+# and they ask for it. At half, one late heartbeat costs that; at double, everybody waits longer.
+LINGER_S = 4.0
+
+
+@dataclass
+class DaemonOutlet:
+    """Through the control socket: what is published is of the node's own key, and counted by it."""
+
+    socket: Path
+
+    async def reach(self) -> Reach:
+        """As the daemon knew it when it last looked, at most some seconds ago."""
+        stats = (await self._ask("/v1/status"))["network"]["stats"]
+        return Reach(stats.get("mesh_peers", 0), stats.get("subscribers", 0))
+
+    async def publish(self, data: bytes) -> Reach:
+        """See `Outlet`."""
+        return _reach(await self._ask("/v1/publish", method="POST", body=data, timeout_s=DAEMON_S))
+
+    async def _ask(self, target: str, **args: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = await trio.to_thread.run_sync(partial(ask, self.socket, target, **args))
+        return answer
+
+
+@dataclass
+class NetworkOutlet:
+    """A network process of our own."""
+
+    network: Caller
+
+    async def reach(self) -> Reach:
+        """See `Outlet`."""
+        return _reach(await self.network.call("stats", within_s=STATS_S))
+
+    async def publish(self, data: bytes) -> Reach:
+        """See `Outlet`."""
+        return _reach(await self.network.call("publish", data=data, within_s=PUBLISH_S))
+
+
+def _reach(answer: dict[str, Any]) -> Reach:
+    return Reach(answer["mesh_peers"], answer["subscribers"])
