@@ -139,8 +139,9 @@ def _note(line: str) -> None:
 def _print_questions(desk: "Desk", questions: Sequence[Any]) -> None:
     from swarmd.contribute.lines import blank
 
-    for dataset, counter, prompt in questions:
-        click.echo(blank(desk.manifest.datasets[dataset].name, counter, prompt))
+    for question in questions:
+        name = desk.manifest.datasets[question.dataset].name
+        click.echo(blank(name, question.counter, question.prompt))
     for line in instructions(desk.manifest):
         _note(line)
 

@@ -12,7 +12,6 @@ from typing import TypeVar
 import trio
 
 from swarmd.config import Config
-from swarmd.contribute.ask import Question, datasets_named, draw_questions
 from swarmd.contribute.check import Checked, Review, review
 from swarmd.contribute.ledger import Ledger
 from swarmd.contribute.lines import Line
@@ -23,7 +22,8 @@ from swarmd.datadir import DataDir, Lock, load_identity_seed
 from swarmd.errors import ConfigError, NotRunning
 from swarmd.experience.counters import QuestionCounter
 from swarmd.launch import network_spec, scorer_spec
-from swarmd.loops.ports import Say, wall_clock_ms
+from swarmd.loops.ask import Ask, Question, datasets_named
+from swarmd.loops.ports import Caller, Say, wall_clock_ms
 from swarmd.loops.streams import Streams
 from swarmd.parts import find_manifest
 from swarmd.policy.state.checkpoints import read_state
@@ -50,24 +50,30 @@ class Desk:
     say: Say
 
     async def ask(self, num: int, tasks: Sequence[str]) -> list[Question]:
-        """New questions of the datasets with these names (all, without names)."""
+        """New questions of the datasets with these names (all, without names), remembered before they are shown."""
         datasets = datasets_named(self.manifest, tasks)
+
+        async def work(scorer: Child) -> list[Question]:
+            return await self.draw(num, datasets, scorer)
+
+        return await _with_child(self._scorer(), work)
+
+    async def draw(self, num: int, datasets: Sequence[int], scorer: Caller) -> list[Question]:
+        """`num` questions of these datasets, of counters that were never given out; those that are lost on the way are gaps."""
         with contextlib.closing(QuestionCounter(self.data_dir.counters)) as counter:
-
-            async def work(scorer: Child) -> list[Question]:
-                return await draw_questions(
-                    num,
-                    datasets=datasets,
-                    reserve=counter.reserve,
-                    ledger=self.ledger,
-                    scorer=scorer,
-                    manifest=self.manifest,
-                    author=self.identity.public_key,
-                    streams=Streams(self.seed, self.manifest.digest),
-                    deadline_s=self.config.questions.deadline_s,
-                )
-
-            return await _with_child(self._scorer(), work)
+            ask = Ask(
+                scorer=scorer,
+                manifest=self.manifest,
+                author=self.identity.public_key,
+                streams=Streams(self.seed, self.manifest.digest),
+                reserve_counters=counter.reserve,
+                run_blocking=trio.to_thread.run_sync,
+                deadline_s=self.config.questions.deadline_s,
+                datasets=datasets,
+            )
+            questions = await ask.questions(num)
+        self.ledger.ask(self.manifest.digest, [(one.dataset, one.counter) for one in questions])
+        return questions
 
     async def review(self, lines: Sequence[Line]) -> Review:
         """What becomes of a file's lines; see `check.review`."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from swarmd.errors import LocalError
 from swarmd.experience.store import Store
 
-SCHEMA_VERSION = 1
 # Two commands may open a new file at the same moment: each statement has to bear being run twice.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS questions(
@@ -49,9 +48,7 @@ class Ledger:
 
     def __init__(self, path: Path, author: bytes) -> None:
         self._author = author
-        self._store = Store(
-            path, schema=_SCHEMA, version=SCHEMA_VERSION, synchronous="FULL", expendable=False
-        )
+        self._store = Store(path, schema=_SCHEMA, synchronous="FULL", expendable=False)
 
     def ask(self, swarm: bytes, addresses: Iterable[tuple[int, int]]) -> None:
         """Remember (dataset, counter) pairs as asked. Raises DiskFull: none of them was."""

@@ -5,9 +5,10 @@ completions.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from swarmd.errors import ConfigError
 from swarmd.loops.ports import SCORER_HANG_S, Caller, RunBlocking
 from swarmd.loops.streams import Streams
 from swarmd.protocol.manifest import Manifest
@@ -25,7 +26,7 @@ class Question:
 
 @dataclass
 class Ask:
-    """Where the node's questions come from."""
+    """Where the node's questions come from. `datasets` are the numbers of those it asks; all of the manifest's when empty."""
 
     scorer: Caller
     manifest: Manifest
@@ -34,6 +35,7 @@ class Ask:
     reserve_counters: Callable[[int], int]
     run_blocking: RunBlocking
     deadline_s: float
+    datasets: Sequence[int] = ()
 
     async def questions(self, num: int) -> list[Question]:
         """The next `num` questions; counters whose question is held out are skipped."""
@@ -42,7 +44,7 @@ class Ask:
             num_missing = num - len(questions)
             first = await self.run_blocking(self.reserve_counters, num_missing)
             drawn = [
-                (choose_dataset(self.manifest, self.streams.rng("dataset", counter)), counter)
+                (choose_dataset(self.manifest, self.streams.rng("dataset", counter), self.datasets), counter)
                 for counter in range(first, first + num_missing)
             ]
             items = [
@@ -62,7 +64,19 @@ class Ask:
         return questions
 
 
-def choose_dataset(manifest: Manifest, rng: random.Random) -> int:
-    """A dataset number, drawn by the manifest's weights."""
-    weights = [dataset.weight for dataset in manifest.datasets]
-    return rng.choices(range(len(weights)), weights)[0]
+def choose_dataset(manifest: Manifest, rng: random.Random, among: Sequence[int] = ()) -> int:
+    """A dataset number, drawn by the manifest's weights, of those in `among` (of all, when that is empty)."""
+    numbers = among or range(len(manifest.datasets))
+    return rng.choices(numbers, [manifest.datasets[number].weight for number in numbers])[0]
+
+
+def datasets_named(manifest: Manifest, names: Sequence[str]) -> list[int]:
+    """Numbers of the datasets with these names, of all without any. Raises ConfigError for a name that the swarm does not have."""
+    known = {dataset.name for dataset in manifest.datasets}
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(
+            f"the swarm {manifest.name} has no dataset {unknown[0]!r:.60}",
+            f"it has {', '.join(sorted(known))}",
+            "name some of these",
+        )
+    return [number for number, dataset in enumerate(manifest.datasets) if not names or dataset.name in names]

@@ -13,7 +13,6 @@ from swarmd.contribute import send as room
 from swarmd.contribute.ledger import Ledger, State
 from swarmd.contribute.send import Delivery, Reach, Sender, seal
 from swarmd.errors import ChildDied, LocalError, SwarmdError, Temporary
-from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import Verdict, validate
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
@@ -75,7 +74,9 @@ def states(ledger: Ledger, num: int = 2) -> set[State]:
     return {asked.state for asked in ledger.find(range(num)).values()}
 
 
-async def test_what_leaves_passes_the_rules_of_every_node(ledger: Ledger) -> None:
+async def test_what_leaves_passes_the_rules_of_every_node(
+    ledger: Ledger, autojump_clock: trio.testing.MockClock
+) -> None:
     outlet = FakeOutlet()
     assert await send(ledger, outlet) == [Delivery(2, SOMEBODY)]
     ((_, data),) = outlet.published
@@ -196,8 +197,6 @@ async def test_two_commands_at_once_do_not_send_one_question_twice(ledger: Ledge
 
 
 def test_what_breaks_a_rule_is_never_sealed() -> None:
-    strict = Manifest.model_validate(
-        {**dict(MANIFEST), "limits": MANIFEST.limits.model_copy(update={"completions_min": 3})}
-    )
+    strict = MANIFEST.model_copy(update={"limits": MANIFEST.limits.model_copy(update={"completions_min": 3})})
     with pytest.raises(LocalError, match="by rule completions_count"):
         seal(RolloutBatch(rollouts=tuple(rollouts(1))), ME, strict, "by hand", MS)

@@ -2,8 +2,10 @@
 
 import pytest
 
-from swarmd.loops.ask import choose_dataset
+from swarmd.errors import ConfigError
+from swarmd.loops.ask import choose_dataset, datasets_named
 from swarmd.loops.streams import Streams
+from swarmd.protocol.manifest import DatasetSpec
 from tests.loops.parts import MANIFEST, ME, OTHER, Loops
 
 A, B = b"a" * 32, b"b" * 32
@@ -41,6 +43,28 @@ def test_datasets_are_drawn_by_their_weights() -> None:
     drawn = [choose_dataset(manifest, streams.rng("dataset", number)) for number in range(2000)]
     assert set(drawn) == set(range(len(MANIFEST.datasets)))
     assert drawn.count(2) / len(drawn) == pytest.approx(8 / 14, abs=0.05)
+
+
+def test_some_datasets_are_drawn_by_the_same_weights() -> None:
+    streams = Streams(A, MANIFEST.digest)
+    drawn = [choose_dataset(MANIFEST, streams.rng("dataset", number), [4, 1]) for number in range(400)]
+    assert set(drawn) == {1, 4}
+    assert drawn.count(4) / len(drawn) == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_name_stands_for_every_dataset_that_has_it() -> None:
+    twice = MANIFEST.model_copy(update={"datasets": (*MANIFEST.datasets, DatasetSpec(name="gcd"))})
+    assert datasets_named(twice, ["gcd"]) == [
+        number for number, dataset in enumerate(twice.datasets) if dataset.name == "gcd"
+    ]
+    assert len(datasets_named(twice, ["gcd"])) == 2
+    assert datasets_named(twice, []) == list(range(len(twice.datasets)))
+
+
+def test_an_unknown_dataset_is_told_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="'x'") as caught:
+        datasets_named(MANIFEST, ["gcd", "x"])
+    assert "count_bits" in caught.value.why
 
 
 async def asked(author: bytes, secret: bytes, num_batches: int) -> list[tuple[int, int]]:
