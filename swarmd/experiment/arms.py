@@ -81,6 +81,8 @@ _ALL = (
          update__external_weighting="shaped"),
     _mix("4/4", "weighting", "the best external answers are imitated", "imitate",
          update__external_weighting="imitate"),
+    _mix("4/4", "balance", "own rollouts without signal are replaced by external ones", "informative",
+         experience__balance="informative"),
     _mix("4/12", "balance", "a larger update from more of what the swarm sends, no more generation"),
 )  # fmt: skip
 

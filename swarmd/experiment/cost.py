@@ -10,6 +10,7 @@ The formula, of one node's round with I own and J external rollouts of L complet
 An evaluation of Q questions with C completions generates Q x C x T. Without a device for each node, their times add up.
 """
 
+import math
 import statistics
 from dataclasses import dataclass, field
 
@@ -57,9 +58,8 @@ def _node_cost(cell: PlannedCell, node: NodeSpec, preset: Preset) -> Cost:
     config, rates = cell.config(node), preset.rates
     experience, evaluate = config.experience, config.evaluate
     rounds = rounds_of(cell.cell, node)
-    batches = getattr(experience, "dynamic_sampling", 1)
     length = min(rates.completion_tokens, config.policy.tokens_max or rates.tokens_max)
-    num_own = experience.num_local * batches
+    num_own = experience.num_local * experience.dynamic_sampling
     num_trained = experience.num_local + experience.num_external
     generated = num_own * experience.completions * length
     trained = num_trained * experience.completions * length
@@ -67,9 +67,9 @@ def _node_cost(cell: PlannedCell, node: NodeSpec, preset: Preset) -> Cost:
     round_s = (
         _generation_s(generated, length, rates) + (trained + prompts) / rates.update_tokens_s + rates.round_s
     )
-    num_evaluations = (2 + (rounds // evaluate.every_rounds if evaluate.every_rounds else 0)) * bool(
-        evaluate.num_questions
-    )
+    num_evaluations = 0
+    if evaluate.num_questions:  # at the start, every so many rounds, and at the end
+        num_evaluations = 1 + (math.ceil(rounds / evaluate.every_rounds) if evaluate.every_rounds else 1)
     evaluated = evaluate.num_questions * evaluate.completions * length
     seconds = rounds * round_s + num_evaluations * _generation_s(evaluated, length, rates)
     flops = 2 * (generated + num_own * rates.prompt_tokens) + 6 * (trained + prompts)
