@@ -8,6 +8,7 @@ time, never data.
 
 import shutil
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,8 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     unix = await open_unix(node.data_dir.socket)
     node.say(f"✓ metrics    http://{host}:{port}/metrics")
     inbox_in, inbox_out = trio.open_memory_channel[bytes](INBOX_MAX)
-    children = _make_children(node, model_dir, inbox_in)
+    ingest = partial(_offer, node, inbox_in)
+    children = _make_children(node, model_dir, ingest)
     node.children.update(children)
     api = Api(
         _facts(node, f"http://{host}:{port}/metrics"),
@@ -103,7 +105,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
         node.say(
             f"Running. look: swarmd status --data-dir {node.data_dir.root}   stop: Ctrl-C (twice: at once)\n"
         )
-        await _run_loops(node, inbox_out)
+        await _run_loops(node, ingest, inbox_out)
         node.say(f"Stopped after round {node.progress.round}; the state is in {node.data_dir.root}")
         processes.cancel_scope.cancel()
     node.data_dir.socket.unlink(missing_ok=True)
@@ -126,7 +128,15 @@ def _facts(node: Node, metrics_url: str) -> dict[str, Any]:
     }
 
 
-def _make_children(node: Node, model_dir: Path, inbox: trio.MemorySendChannel[bytes]) -> dict[str, Child]:
+def _offer(node: Node, inbox: trio.MemorySendChannel[bytes], message: bytes) -> None:
+    """A message for the ingest loop, which nobody waits for."""
+    try:
+        inbox.send_nowait(message)
+    except trio.WouldBlock:
+        node.metrics.buffer_discarded.labels("queue_full").inc()
+
+
+def _make_children(node: Node, model_dir: Path, ingest: Callable[[bytes], None]) -> dict[str, Child]:
     specs = child_specs(
         node.config,
         node.data_dir,
@@ -142,10 +152,7 @@ def _make_children(node: Node, model_dir: Path, inbox: trio.MemorySendChannel[by
 
     def on_event(name: str, data: dict[str, Any]) -> None:
         if name == "batch":
-            try:
-                inbox.send_nowait(data["data"])
-            except trio.WouldBlock:
-                node.metrics.buffer_discarded.labels("queue_full").inc()
+            ingest(data["data"])
         elif name == "plan":
             node.memory.changed(data)
 
@@ -200,15 +207,18 @@ async def _signals(node: Node, everything: trio.CancelScope) -> None:
 # ---------------------------------------------------------------- the loops
 
 
-async def _run_loops(node: Node, inbox: trio.MemoryReceiveChannel[bytes]) -> None:
+async def _run_loops(
+    node: Node, ingest: Callable[[bytes], None], inbox: trio.MemoryReceiveChannel[bytes]
+) -> None:
     """The four verbs and the observer, until the update loop is done."""
     outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](OUTBOX_MAX)
     network = node.children.get("network")
+    exchanges = network is not None or node.config.experience.source == "own"
     async with trio.open_nursery() as loops:
         loops.start_soon(make_observe(node).run)
-        loops.start_soon(make_generate(node, outbox_in if network else None).run)
-        if network:
-            loops.start_soon(make_share(node, network, outbox_out).run)
+        loops.start_soon(make_generate(node, outbox_in if exchanges else None).run)
+        if exchanges:
+            loops.start_soon(make_share(node, network, outbox_out, ingest).run)
             loops.start_soon(make_ingest(node, inbox).run)
         await make_update(node).run()
         loops.cancel_scope.cancel()

@@ -151,7 +151,7 @@ def _open_buffer(config: Config, data_dir: DataDir, manifest: Manifest, say: Say
         data_dir.buffer,
         rollouts_max=experience.rollouts_max,
         size_bytes_max=experience.size_bytes_max,
-        author_share_max=experience.author_share_max,
+        author_share_max=1.0 if experience.source == "own" else experience.author_share_max,
         uses_max=experience.uses_max,
         age_s_max=experience.age_s_max,
         strategy=experience.strategy,

@@ -1,9 +1,13 @@
 """How the loops are made out of a node's parts: the same for a daemon and for a node of a simulation."""
 
-from collections.abc import Awaitable, Callable
+import random
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
+from swarmd.experience.buffer import Sample
+from swarmd.experience.rollouts import ScoredRollout
+from swarmd.experience.schema import Whose
 from swarmd.loops.ask import Ask
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.generate import Generate, OwnBatch
@@ -13,7 +17,7 @@ from swarmd.loops.ports import Worker
 from swarmd.loops.report import Report
 from swarmd.loops.share import Share
 from swarmd.loops.streams import Streams
-from swarmd.loops.update import Update
+from swarmd.loops.update import Draw, Update
 from swarmd.parts import Node
 from swarmd.protocol.seen import Seen
 
@@ -52,8 +56,13 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
     )
 
 
-def make_share(node: Node, network: Worker, outbox: trio.MemoryReceiveChannel[OwnBatch]) -> Share:
-    """The sharing loop."""
+def make_share(
+    node: Node,
+    network: Worker | None,
+    outbox: trio.MemoryReceiveChannel[OwnBatch],
+    ingest: Callable[[bytes], None],
+) -> Share:
+    """The sharing loop; `ingest` gets the node's own messages where they stand in for external ones."""
     return Share(
         outbox=outbox,
         network=network,
@@ -62,6 +71,7 @@ def make_share(node: Node, network: Worker, outbox: trio.MemoryReceiveChannel[Ow
         policy_name=node.config.policy.model[-64:],
         progress=node.progress,
         metrics=node.metrics,
+        on_message=ingest if node.config.experience.source == "own" else lambda message: None,
     )
 
 
@@ -81,6 +91,7 @@ def make_ingest(node: Node, inbox: trio.MemoryReceiveChannel[bytes]) -> Ingest:
         metrics=node.metrics,
         now_ms=node.now_ms,
         deadline_s=node.config.questions.deadline_s,
+        source=node.config.experience.source,
     )
 
 
@@ -101,7 +112,7 @@ def make_update(node: Node) -> Update:
     )
     return Update(
         learner=node.learner,
-        draw=lambda num, rng: node.buffer.sample(num, rng, now_ms=node.now_ms()),
+        draw=_draw(node),
         run_blocking=node.run_blocking,
         streams=Streams(node.seed, node.manifest.digest),
         manifest=node.manifest,
@@ -109,7 +120,7 @@ def make_update(node: Node) -> Update:
         metrics=node.metrics,
         now_ms=node.now_ms,
         num_external=config.num_external,
-        balance="fixed" if config.swarm.solo else config.experience.balance,
+        balance=config.balance,
         checkpoint_every_rounds=config.checkpoint.every_rounds,
         evaluate=evaluate if config.evaluate.num_questions else None,
         evaluate_every_rounds=config.evaluate.every_rounds,
@@ -118,6 +129,19 @@ def make_update(node: Node) -> Update:
         on_evaluation=report.evaluation,
         hand_over=_hand_over(node) if node.placement.kind == "split" else None,
     )
+
+
+def _draw(node: Node) -> Draw:
+    """Draws from the buffer; of what this node made itself only by `experience.source`, and then nothing as new as the round."""
+    author = node.identity.public_key
+
+    def draw(num: int, rng: random.Random, own: Sequence[ScoredRollout]) -> Sample:
+        whose = Whose(author, others=True)
+        if node.config.experience.source == "own":
+            whose = Whose(author, others=False, counter_max=min(rollout.counter for rollout in own))
+        return node.buffer.sample(num, rng, now_ms=node.now_ms(), whose=whose)
+
+    return draw
 
 
 def make_observe(node: Node) -> Observe:

@@ -160,6 +160,11 @@ class ExperienceSettings(Section):
         " rollouts, highest sum of rewards first, oldest received first, or rarest successes first;"
         " see [experience](../experience.md).",
     )
+    source: Literal["swarm", "own"] = Field(
+        "swarm",
+        description="Whose rollouts the J are: the swarm's, or (a control for experiments) this node's own older ones, which"
+        " come to it as messages like anybody's. Sharing goes on.",
+    )
     balance: Literal["fixed", "informative"] = Field(
         "fixed",
         description="`informative`: for each own rollout of a round that teaches nothing, one more external rollout than J of the"
@@ -273,14 +278,22 @@ class Config(Section):
 
     @property
     def num_external(self) -> int:
-        """J in force: of the mix, and 0 without a network."""
-        return 0 if self.swarm.solo else self.experience.num_external
+        """J in force: of the mix, and 0 where nothing comes from anywhere."""
+        return self.experience.num_external if self._has_source else 0
+
+    @property
+    def balance(self) -> Literal["fixed", "informative"]:
+        """The balance in force."""
+        return self.experience.balance if self._has_source else "fixed"
 
     @property
     def num_external_max(self) -> int:
         """The most external rollouts that a round may ask for."""
-        replacing = self.experience.balance == "informative" and not self.swarm.solo
-        return self.num_external + (self.experience.num_local if replacing else 0)
+        return self.num_external + (self.experience.num_local if self.balance == "informative" else 0)
+
+    @property
+    def _has_source(self) -> bool:
+        return not self.swarm.solo or self.experience.source == "own"
 
 
 def known_keys() -> list[str]:

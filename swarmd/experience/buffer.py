@@ -171,8 +171,12 @@ class SwarmBuffer:
 
         return self._store.transaction(work)
 
-    def sample(self, num: int, rng: random.Random, *, now_ms: int) -> Sample:
+    def sample(
+        self, num: int, rng: random.Random, *, now_ms: int, whose: schema.Whose = schema.ANYBODY
+    ) -> Sample:
         """Draw at most `num` informative rollouts without replacement and count the use; never waits for more.
+
+        The pool is what lies there of those that `whose` names.
 
         Raises:
             DiskFull: the use could not be counted, so nothing was drawn.
@@ -180,9 +184,9 @@ class SwarmBuffer:
 
         def work(db: sqlite3.Connection) -> Sample:
             cutoff_ms = now_ms - self._age_ms_max
-            candidates = schema.candidates(db, cutoff_ms)
-            num_pool = len(candidates) + schema.count_uninformative(db, cutoff_ms)
-            num_over_age = schema.count_over_age(db, cutoff_ms)
+            candidates = schema.candidates(db, cutoff_ms, whose)
+            num_pool = len(candidates) + schema.count_uninformative(db, cutoff_ms, whose)
+            num_over_age = schema.count_over_age(db, cutoff_ms, whose)
             rows = draw(candidates, num, rng, self._strategy)
             payloads = schema.use(db, rows, self._uses_max)
             return Sample(

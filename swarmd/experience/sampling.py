@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 Strategy = Literal["uniform", "by-author", "top-total", "first-arrived", "rare-first"]
+# Whose rollouts stand in for external ones: the swarm's, or this node's own older ones (a control).
+Source = Literal["swarm", "own"]
 
 
 class Candidate(NamedTuple):

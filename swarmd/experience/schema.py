@@ -81,6 +81,27 @@ MIGRATIONS = (
 Key = tuple[bytes, int, int]  # author, dataset, counter
 
 
+class Whose(NamedTuple):
+    """Whose rollouts count as external: those of one author with a counter below `counter_max`, or those of all others."""
+
+    author: bytes
+    others: bool
+    counter_max: int = 0
+
+    @property
+    def condition(self) -> str:
+        """As SQL, with `args`."""
+        return "author != ?" if self.others else "author = ? AND counter < ?"
+
+    @property
+    def args(self) -> tuple[bytes | int, ...]:
+        """The values of `condition`."""
+        return (self.author,) if self.others else (self.author, self.counter_max)
+
+
+ANYBODY = Whose(b"", others=True)
+
+
 class Bounds(NamedTuple):
     """Number of rollouts and bytes: as a limit, or as what is held."""
 
@@ -157,25 +178,25 @@ def evict(
     return num
 
 
-def candidates(db: sqlite3.Connection, cutoff_ms: int) -> list[Candidate]:
+def candidates(db: sqlite3.Connection, cutoff_ms: int, whose: Whose = ANYBODY) -> list[Candidate]:
     """Every rollout that may be drawn, in an order that depends on the content only."""
     query = (
         "SELECT id, author, batch, reward_total, num_completions FROM rollouts"
-        " WHERE worth = ? AND made_ms >= ? ORDER BY worth, made_ms, author, id"
+        f" WHERE worth = ? AND made_ms >= ? AND {whose.condition} ORDER BY worth, made_ms, author, id"
     )
-    return [Candidate(*row) for row in db.execute(query, (DRAWABLE, cutoff_ms))]
+    return [Candidate(*row) for row in db.execute(query, (DRAWABLE, cutoff_ms, *whose.args))]
 
 
-def count_uninformative(db: sqlite3.Connection, cutoff_ms: int) -> int:
+def count_uninformative(db: sqlite3.Connection, cutoff_ms: int, whose: Whose = ANYBODY) -> int:
     """Young rollouts without signal."""
-    query = "SELECT count(*) FROM rollouts WHERE worth = ? AND made_ms >= ?"
-    return int(db.execute(query, (UNINFORMATIVE, cutoff_ms)).fetchone()[0])
+    query = f"SELECT count(*) FROM rollouts WHERE worth = ? AND made_ms >= ? AND {whose.condition}"
+    return int(db.execute(query, (UNINFORMATIVE, cutoff_ms, *whose.args)).fetchone()[0])
 
 
-def count_over_age(db: sqlite3.Connection, cutoff_ms: int) -> int:
+def count_over_age(db: sqlite3.Connection, cutoff_ms: int, whose: Whose = ANYBODY) -> int:
     """Informative rollouts that could be drawn but for their age."""
-    query = "SELECT count(*) FROM rollouts WHERE worth = ? AND made_ms < ?"
-    return int(db.execute(query, (DRAWABLE, cutoff_ms)).fetchone()[0])
+    query = f"SELECT count(*) FROM rollouts WHERE worth = ? AND made_ms < ? AND {whose.condition}"
+    return int(db.execute(query, (DRAWABLE, cutoff_ms, *whose.args)).fetchone()[0])
 
 
 def use(db: sqlite3.Connection, rows: Sequence[int], uses_max: int) -> list[tuple[bytes, int, int, bytes]]:

@@ -215,7 +215,7 @@ class Simulation:
             spec=spec,
             node=node,
             generate=make_generate(node, outbox_in),
-            share=make_share(node, network, outbox_out),
+            share=make_share(node, network, outbox_out, inbox.append),
             ingest=make_ingest(node, never),
             update=make_update(node),
             outbox=outbox_out,

@@ -14,6 +14,7 @@ import trio
 
 from swarmd.errors import DiskFull, LocalError
 from swarmd.experience.buffer import AddResult
+from swarmd.experience.sampling import Source
 from swarmd.loops.ports import SCORER_HANG_S, Caller, NowMs, RunBlocking
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
@@ -29,7 +30,7 @@ INBOX_MAX = 256
 
 @dataclass
 class Ingest:
-    """The ingest loop. `add` stores a verified batch with its prompts and rewards."""
+    """The ingest loop. `add` stores a verified batch with its prompts and rewards; `source` says whose batches are let in."""
 
     inbox: trio.MemoryReceiveChannel[bytes]
     scorer: Caller
@@ -42,6 +43,7 @@ class Ingest:
     metrics: Metrics
     now_ms: NowMs
     deadline_s: float
+    source: Source = "swarm"
 
     async def run(self) -> None:
         """Ingest every message that comes."""
@@ -56,7 +58,7 @@ class Ingest:
             return
         verified = outcome.batch
         num_rollouts = len(verified.batch.rollouts)
-        if verified.signed.header.author == self.author:
+        if (verified.signed.header.author == self.author) != (self.source == "own"):
             return
         try:
             scores = await self._score(verified)

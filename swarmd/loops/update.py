@@ -5,6 +5,7 @@ weights: there is one moment at which a round counts, the renaming of that check
 """
 
 import logging
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -31,15 +32,17 @@ RETRY_S = 1.0
 # (64 MiB), and a peer could have every round of a node with a large J fail. At double, own rollouts find too little room beside it.
 EXTERNAL_BYTES_MAX = 24 * 2**20
 
+Draw = Callable[[int, random.Random, Sequence[ScoredRollout]], Sample]
+
 
 @dataclass
 class Update:
-    """The update loop. `num_external` is J of the mix, `draw` samples external rollouts, and `hand_over` brings new weights to another
-    generation child.
+    """The update loop. `num_external` is J of the mix, `draw` samples so many external rollouts beside a round's own ones, and
+    `hand_over` brings new weights to another generation child.
     """
 
     learner: Caller
-    draw: Callable[[int, Any], Sample]
+    draw: Draw
     run_blocking: RunBlocking
     streams: Streams
     manifest: Manifest
@@ -121,7 +124,7 @@ class Update:
         """One round: sample, update, checkpoint, report."""
         number = self.progress.round + 1
         self._phase("update")
-        sample = await self._sample(number, own.num_external(self.num_external, self.balance))
+        sample = await self._sample(number, own)
         drawn_ms, version = self.now_ms(), self.progress.policy_version
         self.progress.count_used(used_by_author(sample))
         stats = await self._step(number, [*own.rollouts, *sample.rollouts])
@@ -141,11 +144,12 @@ class Update:
         self.progress.rounds.append(record)
         self.on_round(record)
 
-    async def _sample(self, number: int, num: int) -> Sample:
+    async def _sample(self, number: int, own: OwnExperience) -> Sample:
         """External rollouts, or what there is. A buffer that cannot be used costs the round its externals, not its update."""
+        num = own.num_external(self.num_external, self.balance)
         try:
             rng = self.streams.rng("sample", number)
-            sample = cast(Sample, await self.run_blocking(self.draw, num, rng))
+            sample = cast(Sample, await self.run_blocking(self.draw, num, rng, own.rollouts))
         except LocalError as error:
             log.warning("no external rollouts for round %d: %s", number, error)
             return Sample([], num_informative_pool=0, num_pool=0, shortfall=num)

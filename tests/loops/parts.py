@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import trio
 from prometheus_client import CollectorRegistry
@@ -90,7 +90,7 @@ class Loops:
         self.reserved += [next(self._counter) for _ in range(num)]
         return self.reserved[-num]
 
-    def draw(self, num: int, rng: Any) -> Sample:
+    def draw(self, num: int, rng: Any, own: Any) -> Sample:
         drawn = self.external[:num]
         return Sample(drawn, len(self.external), len(self.external), num - len(drawn))
 
@@ -127,7 +127,9 @@ class Loops:
     def share(self, outbox: trio.MemoryReceiveChannel[OwnBatch]) -> Share:
         return Share(outbox, self.network, ME, self.manifest, "fake", self.progress, self.metrics)
 
-    def ingest(self, inbox: trio.MemoryReceiveChannel[bytes]) -> Ingest:
+    def ingest(
+        self, inbox: trio.MemoryReceiveChannel[bytes], *, source: Literal["swarm", "own"] = "swarm"
+    ) -> Ingest:
         return Ingest(
             inbox=inbox,
             scorer=self.scorer,
@@ -140,6 +142,7 @@ class Loops:
             metrics=self.metrics,
             now_ms=lambda: MS,
             deadline_s=20.0,
+            source=source,
         )
 
     def evaluate(self, *, num_questions: int = 8) -> Evaluate:
