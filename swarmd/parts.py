@@ -14,6 +14,7 @@ from swarmd.errors import StateError
 from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.pools import LocalPool
 from swarmd.launch import Placement, count_gpus, place, require_space, weights_directory
+from swarmd.loops.ask import datasets_named
 from swarmd.loops.memory_plan import MemoryPlan
 from swarmd.loops.ports import NowMs, RunBlocking, Say, Worker, wall_clock_ms
 from swarmd.loops.progress import Progress
@@ -33,7 +34,7 @@ REFUSALS = [rule for rule, verdict in VERDICT_OF.items() if verdict is not Verdi
 
 @dataclass
 class Node:
-    """The parts of one node. `build` makes them; `swarmd.node.run_node` adds the children."""
+    """The parts of one node; `datasets` are the numbers of those it asks. `build` makes them, `node.run_node` adds the children."""
 
     config: Config
     data_dir: DataDir
@@ -41,6 +42,7 @@ class Node:
     seed: bytes
     identity: Identity
     manifest: Manifest
+    datasets: list[int]
     model: ResolvedModel
     placement: Placement
     buffer: SwarmBuffer
@@ -66,7 +68,11 @@ class Node:
 
 
 def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say) -> Node:
-    """Everything that needs no child process: identity, model, manifest, buffer."""
+    """Everything that needs no child process: identity, model, manifest, buffer.
+
+    Raises:
+        SwarmdError: settings or a data directory with which no node can start.
+    """
     say(f"swarmd {__version__}")
     seed, new = load_identity_seed(data_dir)
     identity = Identity.from_seed(seed)
@@ -80,6 +86,11 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     require_space(data_dir, model)
     manifest = find_manifest(config, data_dir, state)
     say(f"✓ swarm      {manifest.name} · {len(manifest.datasets)} datasets · topic {manifest.topic}")
+    datasets = datasets_named(manifest, config.questions.datasets)
+    if config.questions.datasets:
+        say(
+            f"✓ questions  of {', '.join(sorted({manifest.datasets[number].name for number in datasets}))} only"
+        )
     staleness = config.experience.staleness_max
     progress = Progress(
         LocalPool(staleness_max=staleness if staleness >= 0 else int(placement.kind == "split"))
@@ -93,6 +104,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         seed=seed,
         identity=identity,
         manifest=manifest,
+        datasets=datasets,
         model=model,
         placement=placement,
         buffer=_open_buffer(config, data_dir, manifest, say),

@@ -36,6 +36,7 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
         reserve_counters=node.buffer.reserve_counters,
         run_blocking=node.run_blocking,
         deadline_s=node.config.questions.deadline_s,
+        datasets=node.datasets,
     )
     return Generate(
         generator=node.generator,

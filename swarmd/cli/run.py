@@ -23,6 +23,11 @@ from swarmd.errors import ConfigError
     "--swarm", "swarm_name", metavar="NAME|FILE", help="The swarm's manifest. [default: by the model]"
 )
 @click.option("--mix", metavar="I/J", help="Own and external rollouts in each round. [default: 4/4]")
+@click.option(
+    "--tasks",
+    metavar="NAMES",
+    help="Datasets this node asks, with commas between them. [default: all of the swarm's]",
+)
 @click.option("--completions", metavar="L", help="Completions generated for each question. [default: 8]")
 @click.option(
     "--bootstrap",
@@ -86,6 +91,7 @@ _SETTINGS = {
     "swarm_name": "swarm.name",
     "mix": "experience.mix",
     "completions": "experience.completions",
+    "tasks": "questions.datasets",
     "listen": "swarm.listen",
     "metrics_port": "control.metrics_port",
 }

@@ -225,8 +225,13 @@ class SwarmSettings(Section):
 
 
 class QuestionsSettings(Section):
-    """Scoring of completions, other people's included."""
+    """The questions that this node asks, and the scoring of completions, other people's included."""
 
+    datasets: tuple[str, ...] = Field(
+        (),
+        description="The manifest's datasets, by name, whose questions this node asks (`--tasks`), by their weights among"
+        " themselves; empty: all. Others' rollouts and the evaluation are on all, whatever stands here.",
+    )
     sandbox: Literal["auto", "require", "off"] = Field(
         "auto",
         description="Lock the scorer down as far as the kernel allows, insist on all of it, or not at all.",
@@ -234,6 +239,11 @@ class QuestionsSettings(Section):
     deadline_s: float = Field(
         20.0, gt=0, description="After this a scoring is killed and counts as zero reward."
     )
+
+    @field_validator("datasets", mode="before")
+    @classmethod
+    def _names_are_a_list(cls, value: Any) -> Any:
+        return _listed(value)
 
 
 class EvaluateSettings(Section):

@@ -17,7 +17,7 @@ from swarmd.errors import BY_NAME, ConfigError, NotRunning, StateError
 
 OPTIONS: dict[str, Any] = {
     "model": None, "device": None, "placement": None, "plan": None,
-    "swarm_name": None, "mix": None, "completions": None, "listen": None,
+    "swarm_name": None, "mix": None, "completions": None, "tasks": None, "listen": None,
     "metrics_port": None, "port": None, "bootstrap": (), "solo": False, "settings": (),
 }  # fmt: skip
 
@@ -102,6 +102,7 @@ def test_flags_become_settings() -> None:
         "port": 0,
         "bootstrap": ("a", "b"),
         "solo": True,
+        "tasks": "gcd,lcm",
         "settings": ("update.epochs=2",),
     }
     assert _flags({**OPTIONS, **given}) == {
@@ -109,6 +110,7 @@ def test_flags_become_settings() -> None:
         "swarm.listen": "/ip4/0.0.0.0/tcp/0",
         "swarm.bootstrap": ["a", "b"],
         "swarm.solo": True,
+        "questions.datasets": "gcd,lcm",
         "update.epochs": "2",
     }
 
