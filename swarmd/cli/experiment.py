@@ -88,5 +88,26 @@ def run(**options: Any) -> None:
         sys.exit(code)
 
 
+@experiment.command()
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--output", metavar="DIR", type=click.Path(path_type=Path), help="Where to write. [default: DIR/report]"
+)
+@click.option(
+    "--seeds",
+    metavar="SEEDS",
+    help="Only these, as in 0-4,7: to confirm on some what was chosen on others.",
+)
+def report(directory: Path, output: Path | None, seeds: str | None) -> None:
+    """Tables, pictures and a verdict for each claim, from the finished cells of an experiment."""
+    from swarmd.experiment.conduct import parse_seeds
+    from swarmd.experiment.report import write_report
+    from swarmd.experiment.verdict_texts import summary
+
+    written = write_report(directory, output, parse_seeds(seeds) if seeds is not None else None)
+    click.echo(summary(written.verdicts))
+    click.echo(f"\nreport  {written.directory / 'report.html'}")
+
+
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt

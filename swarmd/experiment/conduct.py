@@ -71,9 +71,12 @@ def chosen_preset(request: Request) -> Preset:
 
 
 def chosen_seeds(text: str | None, preset: Preset) -> list[int]:
+    """Those of the command line, or else the preset's. Raises ConfigError."""
+    return list(preset.seeds) if text is None else parse_seeds(text)
+
+
+def parse_seeds(text: str) -> list[int]:
     """`3` is the first three, `0,1,2` these, `10-14` all of these. Raises ConfigError for anything else."""
-    if text is None:
-        return list(preset.seeds)
     if re.fullmatch(r"\d{1,4}", text):
         return list(range(int(text)))
     seeds: list[int] = []
