@@ -263,6 +263,7 @@ def sent_line(deliveries: "Sequence[Delivery]", desk: "Desk") -> str:
     num = sum(delivery.num_rollouts for delivery in deliveries)
     reach = deliveries[-1].reach
     return (
-        f"sent {num} rollout{'s' if num > 1 else ''} as {desk.identity.peer_id} to {reach.mesh_peers} neighbours"
-        f" of {reach.subscribers} peers{', through the running node' if desk.beside_node else ''}"
+        f"sent {num} rollout{'s' if num > 1 else ''} as {desk.identity.peer_id}"
+        f"{' through the running node' if desk.beside_node else ''}"
+        f" (peers of the swarm: {reach.subscribers}, neighbours that pass them on: {reach.mesh_peers})"
     )

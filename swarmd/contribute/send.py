@@ -95,9 +95,10 @@ class Sender:
                 again = "run the same command again: what was sent is skipped"
                 raise type(error)(what, error.why, error.fix or again) from error
             deliveries.append(Delivery(len(batch.rollouts), reach))
-            self.say(
-                f"message {number} of {len(batches)}: {len(batch.rollouts)} rollouts to {reach.mesh_peers} neighbours"
-            )
+            if len(batches) > 1:
+                self.say(
+                    f"message {number} of {len(batches)}: {len(batch.rollouts)} rollouts, {reach.subscribers} peers"
+                )
         return deliveries
 
     async def _deliver(self, batch: RolloutBatch, digests: Mapping[int, bytes]) -> Reach:
