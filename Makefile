@@ -6,14 +6,20 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round chaos clean
+.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round chaos clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
 
 demo: $(VENV)/.run ## four nodes on this machine learn from each other; about a minute
 	@$(BIN)/python -m swarmd.experiment.demo --seed $(SEED)
+
+experiment-smoke: $(VENV)/.run ## four ways to share compared, one seed, with a report; two or three minutes on two cores
+	@$(BIN)/swarmd experiment run --preset smoke
+
+experiment-laptop: $(VENV)/.run ## the paper's arms and their controls, three seeds, with a report; about half an hour on two cores; goes on where it was stopped
+	@$(BIN)/swarmd experiment run --preset laptop
 
 # vLLM sets torch up for the whole process that imports it, so what imports it has a process of its own.
 test: $(VENV)/.dev ## the tests: everything that needs no GPU and no gigabytes; the real vLLM included

@@ -63,6 +63,11 @@ _ALL = (
         "is it only the filter? up to twice as many own questions, informative ones kept",
         "dynamic", experience__dynamic_sampling="2",
     ),
+    _mix(
+        "4/4", "control",
+        "is it other minds, or only more signal? the external half is this node's own older rollouts",
+        "self", experience__source="own",
+    ),
     _mix("4/0", "control", "equal generated tokens: the own half of 4/4 without any external one"),
     _mix("4/4", "selector", "an author first, then one of its rollouts", "by-author",
          experience__strategy="by-author"),

@@ -1,14 +1,15 @@
 """The commands that start a cell's nodes: for the runner over real processes, and for people with several machines."""
 
 import hashlib
+import json
 import shlex
-from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from swarmd.experiment.cell import Cell
 from swarmd.experiment.models import model_setting
-from swarmd.experiment.plan import rounds_of, settings_of
+from swarmd.experiment.plan import PlannedCell, rounds_of, settings_of
 from swarmd.protocol.signing import Identity
 
 PORT = 4810
@@ -42,20 +43,24 @@ def as_text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def start_commands(cell: Cell, root: Path, hosts: Sequence[str] = ()) -> list[str]:
-    """Shell lines, two for each node: its identity, and its start. `HOST-0` stands for the first node's address."""
-    host = hosts[0] if hosts else "HOST-0"
+def start_commands(planned: PlannedCell, root: Path) -> list[str]:
+    """Shell lines: each node's identity and its start, then the cell's description for a report, once all have ended.
+
+    Folders are those of a cell in an experiment at `root`. `HOST-0` stands for the first node's address.
+    """
+    cell, folder = planned.cell, planned.folder(root)
     first = Identity.from_seed(identity_seed(cell.seed, 0)).peer_id
     lines = []
     for number, node in enumerate(cell.nodes):
-        folder = root / node.name
+        data_dir = folder / node.name
         code = (
             f"import sys; sys.stdout.buffer.write(bytes.fromhex('{identity_seed(cell.seed, number).hex()}'))"
         )
-        lines.append(f'mkdir -p {folder} && (umask 077; python3 -c "{code}" > {folder / "identity.key"})')
-        command = ["swarmd", "start", "--data-dir", str(folder), "--port", str(PORT)]
+        lines.append(f'mkdir -p {data_dir} && (umask 077; python3 -c "{code}" > {data_dir / "identity.key"})')
+        command = ["swarmd", "start", "--data-dir", str(data_dir), "--port", str(PORT)]
         if number:
-            command += ["--bootstrap", f"/ip4/{host}/tcp/{PORT}/p2p/{first}"]
+            command += ["--bootstrap", f"/ip4/HOST-0/tcp/{PORT}/p2p/{first}"]
         late = f"   # once the others have done round {node.joins_at_round}" if node.joins_at_round else ""
         lines.append(shlex.join([*command, *node_arguments(cell, number)]) + late)
-    return lines
+    done = replace(cell, status="done", num_rounds_done=cell.rounds)
+    return [*lines, f"echo {shlex.quote(json.dumps(asdict(done)))} > {folder / 'cell.json'}"]

@@ -94,15 +94,21 @@ class Pace:
 
     preset: Preset
     ratios: list[float] = field(default_factory=list)
+    _by_label: dict[str, float] = field(default_factory=dict)
 
     def finished(self, cell: PlannedCell, seconds: float) -> None:
         """A cell was done in so many seconds."""
-        self.ratios.append(seconds / cell_cost(cell, self.preset).seconds)
+        self.ratios.append(seconds / self._preset_s(cell))
 
     def expected_s(self, cell: PlannedCell) -> float:
         """Seconds that a cell will take here."""
-        factor = statistics.median(self.ratios) if self.ratios else 1.0
-        return factor * cell_cost(cell, self.preset).seconds
+        return (statistics.median(self.ratios) if self.ratios else 1.0) * self._preset_s(cell)
+
+    def _preset_s(self, cell: PlannedCell) -> float:
+        """Computed once a cell: it reads the settings of every node, and the display asks several times a second."""
+        if cell.label not in self._by_label:
+            self._by_label[cell.label] = cell_cost(cell, self.preset).seconds
+        return self._by_label[cell.label]
 
 
 def duration(seconds: float) -> str:

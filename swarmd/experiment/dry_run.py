@@ -122,4 +122,4 @@ def _by_hand(preset: Preset, plan: Sequence[PlannedCell]) -> list[str]:
         return []
     first = plan[0]
     lines = ["", f"the nodes of one cell ({first.label}) by hand, for example on several machines:"]
-    return lines + [f"  {line}" for line in start_commands(first.cell, Path("runs") / "by-hand")]
+    return lines + [f"  {line}" for line in start_commands(first, Path("runs") / "by-hand")]

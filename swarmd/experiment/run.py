@@ -88,7 +88,7 @@ class Run:
 
     def _start_what_fits(self, guard: Guard) -> None:
         """In the plan's order: a later, shorter cell does not overtake, so that whole seeds are left."""
-        while self.waiting and len(self.running) < self.jobs and self._fits(self.waiting[0]):
+        while self.waiting and len(self.running) < self.jobs and self.fits(self.waiting[0]):
             cell = self.waiting.pop(0)
             self.running.append(
                 CellProcess(
@@ -101,7 +101,8 @@ class Run:
                 )
             )
 
-    def _fits(self, cell: PlannedCell) -> bool:
+    def fits(self, cell: PlannedCell) -> bool:
+        """Whether a cell that is started now is expected to end in time."""
         return (
             self.deadline_s is None or self.clock() + SAFETY * self.pace.expected_s(cell) <= self.deadline_s
         )

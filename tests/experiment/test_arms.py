@@ -20,7 +20,7 @@ def test_no_two_arms_share_a_folder_or_settings() -> None:
 def test_the_papers_arms_are_the_papers() -> None:
     assert GROUPS["paper"] == ("8/0", "6/2", "4/4", "2/6")
     assert not any(ARMS[name].control for name in GROUPS["paper"])
-    assert {"8/0 dynamic", "4/0"} <= {arm.name for arm in ARMS.values() if arm.control}
+    assert {"8/0 dynamic", "4/4 self", "4/0"} <= {arm.name for arm in ARMS.values() if arm.control}
 
 
 def test_a_folders_name_has_no_slash_and_no_space() -> None:

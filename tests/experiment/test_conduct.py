@@ -1,6 +1,7 @@
 """`swarmd experiment run` from its words to its end: choices, refusals, the dry run, what is said at the end."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from swarmd.errors import ConfigError, NoDevice, StateError
 from swarmd.experiment import conduct as module
 from swarmd.experiment.arms import ARMS
 from swarmd.experiment.by_hand import identity_seed, start_commands
+from swarmd.experiment.cell import Cell
 from swarmd.experiment.conduct import (
     Request,
     chosen_jobs,
@@ -232,7 +234,7 @@ def test_a_real_paper_run_needs_its_gpus() -> None:
 def test_nodes_by_hand_have_the_cells_settings_and_find_the_first() -> None:
     preset = PRESETS["paper"]
     (cell,) = make_plan(preset, [ARMS["4/4"]], [2], ["alike"])
-    lines = start_commands(cell.cell, Path("runs/x"))
+    lines = start_commands(cell, Path("runs/x"))
     starts = [line for line in lines if line.startswith("swarmd start")]
     assert len(starts) == 8
     first = Identity.from_seed(identity_seed(2, 0)).peer_id
@@ -242,6 +244,22 @@ def test_nodes_by_hand_have_the_cells_settings_and_find_the_first() -> None:
         assert "--rounds 2000" in line
         assert "--set experience.mix=4/4" in line
         assert "--set policy.model=Qwen2.5-0.5B" in line
+    assert "--data-dir runs/x/cells/alike/4-4/seed-2/node-0 " in starts[0]
+
+
+def test_by_hand_ends_with_a_cell_that_a_report_can_read(tmp_path: Path) -> None:
+    (cell,) = make_plan(PRESETS["paper"], [ARMS["4/4"]], [2], ["alike"])
+    cell.folder(tmp_path).mkdir(parents=True)
+    subprocess.run(start_commands(cell, tmp_path)[-1], shell=True, check=True)
+    found = Cell.load(cell.folder(tmp_path))
+    assert (found.status, found.spec) == ("done", cell.cell.spec)
+
+
+def test_an_identity_by_hand_is_that_of_the_cells_node(tmp_path: Path) -> None:
+    (cell,) = make_plan(PRESETS["smoke"], [ARMS["4/4"]], [2], ["alike"])
+    subprocess.run(start_commands(cell, tmp_path)[0], shell=True, check=True)
+    key = cell.folder(tmp_path) / "node-0" / "identity.key"
+    assert (key.read_bytes(), key.stat().st_mode & 0o777) == (identity_seed(2, 0), 0o600)
 
 
 def test_by_hand_and_simulated_identities_are_the_same() -> None:
@@ -288,4 +306,4 @@ def test_a_real_dry_run_through_the_command(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
     result = invoke("--preset", "paper", "--dry-run")
     assert result.exit_code == 0
-    assert "swarmd start --data-dir runs/by-hand/node-7" in result.output
+    assert "swarmd start --data-dir runs/by-hand/cells/alike/8-0/seed-0/node-7" in result.output

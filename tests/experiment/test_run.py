@@ -95,31 +95,24 @@ def test_nothing_is_started_that_is_not_expected_to_end_in_time(tmp_path: Path) 
 
 
 def test_expectations_follow_what_finished_cells_took(tmp_path: Path) -> None:
-    # given a machine that is a thousand times faster than the preset's
-    cells = plan()
-    pace = Pace(SMOKE)
-    pace.finished(cells[0], pace.expected_s(cells[0]) / 1000)
-    display, _ = quiet()
-    run = Run(
-        tmp_path,
-        list(cells),
-        pace,
-        display,
-        2,
-        deadline_s=time.monotonic() + pace.expected_s(cells[0]) * 100,
-        command=fake(),
-    )
-    # then what would not have fitted before does
-    assert run.execute().exit_code == 0
+    # given a budget of half of what the preset expects
+    (cell,), (display, _), pace = plan(["8/0"], [0]), quiet(), Pace(SMOKE)
+    half = pace.expected_s(cell) / 2
+    run = Run(tmp_path, [], pace, display, 2, deadline_s=half, clock=lambda: 0.0)
+    assert not run.fits(cell)
+    # when a cell took a quarter, as it would on a faster machine
+    pace.finished(cell, half / 2)
+    assert run.fits(cell)
 
 
 def test_a_running_cell_is_given_the_deadline_and_what_is_missing_is_told(tmp_path: Path) -> None:
+    # given a budget that is over, by the run's clock, once the first cell has been stopped
     cells = plan(seeds=[0])
-    pace = Pace(SMOKE, ratios=[1e-6])
     display, said = quiet()
     run = Run(
-        tmp_path, list(cells), pace, display, 1, deadline_s=time.monotonic() + 1.0, command=fake("waits")
+        tmp_path, list(cells), Pace(SMOKE, ratios=[1e-6]), display, 1, deadline_s=1.0, command=fake("waits")
     )
+    run.clock = lambda: 10.0 * len(run.outcome.stopped)
     outcome = run.execute()
     assert (outcome.exit_code, outcome.stopped, outcome.not_started) == (
         75,
