@@ -13,7 +13,7 @@ _SCHEMA = "CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL); IN
 
 
 class QuestionCounter:
-    """A durable counter from 0. The owner closes it.
+    """A durable counter from 0, which a node and `swarmd contribute` beside it may share. The owner closes it.
 
     Raises:
         StateError: the file is damaged, not accessible, or of a newer version.

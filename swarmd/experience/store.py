@@ -14,7 +14,7 @@ from swarmd.errors import DiskFull, StateError, SwarmdError
 
 T = TypeVar("T")
 
-# Only another process that reads the file (`swarmd buffer`) can hold us up, for one query of its own.
+# Only another process that uses the file (`swarmd contribute`) can hold us up, for one transaction of its own.
 BUSY_TIMEOUT_S = 10.0
 # The write-ahead log is cut back to this after a checkpoint. A batch is under 1 MB; half or double only moves disk use.
 LOG_BYTES_MAX = 16 * 2**20
@@ -22,7 +22,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 class Store:
-    """A database file, used by one process and any number of its threads. The owner closes it.
+    """A database file, used by any number of threads; processes that share it wait for each other's transactions. The owner closes it.
 
     Args:
         path: the file; its folder must exist.
