@@ -22,7 +22,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 class Store:
-    """A database file, used by any number of threads; processes that share it wait for each other's transactions. The owner closes it.
+    """A database file for any number of threads; processes that share it wait for each other's transactions. The owner closes it.
 
     Args:
         path: the file; its folder must exist.
