@@ -1,6 +1,7 @@
 """A swarm in one process: the same seeds give the same bytes, and speed, lateness and the shared scorer do what they say."""
 
 import json
+import time
 from collections import Counter
 from dataclasses import replace
 
@@ -194,3 +195,19 @@ async def test_a_worker_in_process_serves_its_operations_only():
 def test_stopped_tells_how_far_it_came():
     assert "after 7 rounds" in str(Stopped(7))
     assert replace(cell(), status="done").spec == cell().spec
+
+
+async def test_the_time_of_an_operation_is_that_of_this_process():
+    class Sleeper:
+        OPS = frozenset({"update"})
+
+        def start(self):
+            return {}
+
+        def update(self):
+            time.sleep(0.2)
+            return {"seconds": 5.0, "seconds_update": 5.0, "loss": 1.0}
+
+    answer = await InProcess(Sleeper()).call("update")
+    assert answer["loss"] == 1.0
+    assert answer["seconds"] == answer["seconds_update"] < 0.2, "waiting is not work"
