@@ -1,7 +1,6 @@
 """An experiment from the command line's words to its report: choose, check, run, write down."""
 
 import difflib
-import importlib
 import os
 import re
 import sys
@@ -194,14 +193,17 @@ def closing(
 
 
 def report(root: Path, display: Display) -> None:
-    """Write the report, or say why there is none."""
-    try:
-        module = importlib.import_module("swarmd.experiment.report")
-    except ImportError as error:
-        display.say(f"no report: {error}")
-        return
+    """Write the report of what is done, and print its verdicts; without a finished cell there is nothing to report."""
     display.say("writing the report …")
-    module.write_report(root)
+    from swarmd.experiment.report import write_report
+    from swarmd.experiment.verdict_texts import summary
+
+    try:
+        written = write_report(root)
+    except ConfigError as error:
+        display.say(f"no report: {error.what}")
+        return
+    display.say(f"\n{summary(written.verdicts)}\n\nreport  {written.directory / 'report.html'}")
 
 
 def command_line() -> list[str]:

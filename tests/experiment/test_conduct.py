@@ -31,6 +31,7 @@ from swarmd.protocol.signing import Identity
 from tests.experiment.planned import fake, quiet
 
 SMALL = Request("smoke", arms=("8/0,4/4",), seeds="0,1", rounds=3, num_nodes=2, jobs=2)
+REPORT = module.report
 
 
 @pytest.fixture(autouse=True)
@@ -157,6 +158,14 @@ def test_a_budget_that_is_too_small_starts_nothing_and_says_what_is_missing(
     assert code == 75
     assert "missing: alike 8/0 seed 0, alike 4/4 seed 0, alike 8/0 seed 1, alike 4/4 seed 1" in said
     assert no_report == [tmp_path]
+
+
+def test_without_a_finished_cell_there_is_no_report(tmp_path: Path) -> None:
+    run(replace(SMALL, minutes=0.01), tmp_path)
+    display, out = quiet()
+    REPORT(tmp_path, display)
+    assert "no report: " in out.getvalue()
+    assert not (tmp_path / "report").exists()
 
 
 def test_models_that_a_scenario_needs_are_built_before_its_cells(

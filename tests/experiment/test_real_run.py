@@ -66,6 +66,8 @@ def cells(folder: Path) -> Sequence[Path]:
 def test_two_arms_are_run_and_leave_their_records(tmp_path: Path) -> None:
     code, said = ended(command(tmp_path, *SMALL, "--arms", "8/0,4/4"))
     assert code == 0, said
+    assert f"report  {tmp_path}/report/report.html" in said
+    assert (tmp_path / "report" / "report.md").exists()
     shared, alone = cells(tmp_path)
     assert (shared.parent.name, alone.parent.name) == ("4-4", "8-0")
     for folder in (alone, shared):
