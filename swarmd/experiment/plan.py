@@ -73,6 +73,8 @@ def make_plan(
     for seed in seeds:
         for scenario in scenarios:
             nodes = nodes_of(scenario, preset.num_nodes, preset.model, preset.rounds)
+            if preset.runner == "processes":
+                require_equal_speeds(nodes)
             for arm in arms:
                 merged = {
                     "swarm.name": preset.manifest,
@@ -84,6 +86,17 @@ def make_plan(
                 cell = Cell(scenario, arm.name, merged, seed, nodes, preset.rounds, preset.runner)
                 plan.append(PlannedCell(arm, cell))
     return plan
+
+
+def require_equal_speeds(nodes: Sequence[NodeSpec]) -> None:
+    """Raises ConfigError for a node that is to be slower or faster than its machine makes it."""
+    for node in nodes:
+        if node.speed != 1.0:
+            raise ConfigError(
+                f"{node.name} is to run at {node.speed} times the speed of others",
+                "a real node is as fast as its machine",
+                "scenarios with speeds need --runner simulation",
+            )
 
 
 def read_cell(folder: Path) -> dict[str, Any] | None:

@@ -10,12 +10,12 @@ import shutil
 import time
 from pathlib import Path
 
-from swarmd.errors import ConfigError, LocalError
+from swarmd.errors import LocalError
 from swarmd.experiment.by_hand import identity_seed, node_arguments
 from swarmd.experiment.cell import Cell, OnProgress, Stopped, experiment_of
 from swarmd.experiment.guard import Guard
 from swarmd.experiment.local_swarm import LocalNode, LocalSwarm
-from swarmd.experiment.plan import rounds_of
+from swarmd.experiment.plan import require_equal_speeds, rounds_of
 
 _TICK_S = 0.5
 # The last record of a node, with room to spare: a record is about 1.5 KB.
@@ -31,13 +31,7 @@ def run_cell(cell: Cell, directory: Path, *, deadline_s: float | None, on_progre
         ConfigError: a node of another speed, which real nodes cannot be given.
         LocalError: a node ended too early.
     """
-    for spec in cell.nodes:
-        if spec.speed != 1.0:
-            raise ConfigError(
-                f"{spec.name} is to run at {spec.speed} times the speed of others",
-                "a real node is as fast as its machine",
-                "scenarios with speeds need --runner simulation",
-            )
+    require_equal_speeds(cell.nodes)
     swarm = LocalSwarm(
         directory.absolute(),
         len(cell.nodes),
@@ -108,7 +102,7 @@ def _watch(
     while True:
         done = [_round(node) for node in swarm.nodes]
         there = [done[k] for k, node in enumerate(cell.nodes) if not node.joins_at_round]
-        now = min(there)
+        now = min(there, default=cell.rounds)
         for number, node in enumerate(swarm.nodes):
             if node.process is None and done[number] < wanted[number]:
                 if cell.nodes[number].joins_at_round <= now:

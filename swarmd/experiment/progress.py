@@ -1,5 +1,6 @@
 """What a person sees of an experiment while it runs: one line a running cell, redrawn in place on a terminal."""
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -34,8 +35,9 @@ class Display:
 
     def show(self, lines: Sequence[str]) -> None:
         """The newest state of what runs."""
-        if self._terminal:
-            self._draw(lines, stay=False)
+        if self._terminal:  # a line that wraps could not be drawn over
+            width = shutil.get_terminal_size().columns - 1
+            self._draw([line[:width] for line in lines], stay=False)
         elif self._clock() >= self._next:
             self._next = self._clock() + EVERY_S
             self._print("\n".join(lines))

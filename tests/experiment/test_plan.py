@@ -56,6 +56,11 @@ def test_settings_that_no_node_takes_are_refused_with_the_arms_name() -> None:
         plan(evaluate__completions="0")
 
 
+def test_real_nodes_cannot_be_given_a_speed() -> None:
+    with pytest.raises(ConfigError, match="scenarios with speeds need --runner simulation"):
+        make_plan(replace(SMOKE, num_nodes=8, runner="processes"), [ARMS["4/4"]], [0], ["mixed"])
+
+
 def test_a_node_has_its_own_settings_over_the_arms() -> None:
     node = NodeSpec("node-0", "tiny", settings={"experience.completions": 4}, datasets=("gcd", "lcm"))
     cell = Cell("mixed", "4/4", {"experience.mix": "4/4", "experience.completions": "8"}, 0, (node,), 10)

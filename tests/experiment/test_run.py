@@ -17,6 +17,7 @@ from swarmd.errors import DiskFull, Locked
 from swarmd.experiment.cell_process import Command
 from swarmd.experiment.cost import Pace
 from swarmd.experiment.plan import PlannedCell
+from swarmd.experiment.progress import Display
 from swarmd.experiment.run import Outcome, Run, hold, require_space
 from tests.e2e.watch import alive
 from tests.experiment.planned import SMOKE, fake, plan, quiet
@@ -225,8 +226,6 @@ def test_enough_space_is_enough(tmp_path: Path) -> None:
 
 
 def test_without_a_terminal_progress_is_plain_lines_now_and_then(tmp_path: Path) -> None:
-    from swarmd.experiment.progress import Display
-
     now, out = [0.0], io.StringIO()
     display = Display(out, terminal=False, clock=lambda: now[0])
     for second in range(25):
@@ -236,9 +235,14 @@ def test_without_a_terminal_progress_is_plain_lines_now_and_then(tmp_path: Path)
     assert out.getvalue() == "at 10\nat 20\ndone\n"
 
 
-def test_on_a_terminal_lines_are_drawn_over_the_last_ones_and_what_is_said_stays() -> None:
-    from swarmd.experiment.progress import Display
+def test_on_a_terminal_no_line_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    out = io.StringIO()
+    Display(out, terminal=True).show(["x" * 50])
+    assert out.getvalue() == "x" * 19 + "\n"
 
+
+def test_on_a_terminal_lines_are_drawn_over_the_last_ones_and_what_is_said_stays() -> None:
     out = io.StringIO()
     display = Display(out, terminal=True)
     display.show(["a", "b"])
