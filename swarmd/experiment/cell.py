@@ -7,8 +7,10 @@ writes back how it ended. It prints its progress as JSON lines, ends with 0 when
 import argparse
 import contextlib
 import json
+import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -90,6 +92,13 @@ class Cell:
 def experiment_of(cell_dir: Path) -> Path:
     """The experiment's folder of a cell's, which is cells/SCENARIO/ARM/seed-N below it."""
     return cell_dir.absolute().parents[3]
+
+
+def scratch_of(pid: int) -> Path:
+    """Where a simulation in that process keeps what nobody reads later; in memory, where the system has such a place."""
+    memory = Path("/dev/shm")
+    parent = memory if memory.is_dir() else Path(tempfile.gettempdir())
+    return parent / f"swarmd-cell-{os.getuid()}-{pid}"
 
 
 class Stopped(Exception):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from swarmd.errors import StateError
-from swarmd.experiment.cell import EXIT_STOPPED, Cell
+from swarmd.experiment.cell import EXIT_STOPPED, Cell, scratch_of
 from swarmd.experiment.guard import Guard, kill_group
 from swarmd.experiment.plan import PlannedCell, differences, read_cell
 
@@ -88,6 +88,7 @@ class CellProcess:
     def _ended(self, code: int) -> Cell:
         kill_group(self._process.pid)  # whatever it has left behind
         self._guard.forget(self._process.pid)
+        shutil.rmtree(scratch_of(self._process.pid), ignore_errors=True)
         self._reader.join(5.0)
         try:
             cell = Cell.load(self.folder)

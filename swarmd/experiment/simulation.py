@@ -8,9 +8,9 @@ bit. A round of a normal node takes one virtual second, a tenth more or less; re
 import hashlib
 import heapq
 import math
+import os
 import random
 import shutil
-import tempfile
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ import trio
 from swarmd.atomic import write_atomically
 from swarmd.config import load_config
 from swarmd.datadir import DataDir
-from swarmd.experiment.cell import Cell, NodeSpec, OnProgress, Stopped, experiment_of
+from swarmd.experiment.cell import Cell, NodeSpec, OnProgress, Stopped, experiment_of, scratch_of
 from swarmd.experiment.gossip import MemoryGossip
 from swarmd.experiment.models import model_setting
 from swarmd.experiment.workers import InProcess, Port, SharedScorer
@@ -112,8 +112,9 @@ def run_cell(cell: Cell, directory: Path, *, deadline_s: float | None, on_progre
         SwarmdError: settings that no node would start with.
     """
     torch.set_num_threads(1)
-    parent = Path("/dev/shm")
-    scratch = Path(tempfile.mkdtemp(prefix="swarmd-cell-", dir=parent if parent.is_dir() else None))
+    scratch = scratch_of(os.getpid())
+    shutil.rmtree(scratch, ignore_errors=True)  # of a killed process that had this number
+    scratch.mkdir(mode=0o700)
     try:
         trio.run(_run, cell, experiment_of(directory), scratch, deadline_s, on_progress)
     finally:

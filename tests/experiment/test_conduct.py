@@ -102,7 +102,7 @@ def test_jobs_are_as_asked_or_as_many_as_there_is_room_for(monkeypatch: pytest.M
     assert chosen_jobs(None, smoke, 3) <= 3
     assert chosen_jobs(None, replace(smoke, runner="processes"), 8) == 1
     assert chosen_jobs(None, PRESETS["paper"], 8) == 1
-    monkeypatch.setattr(module, "look", lambda device: replace(_room(), free_bytes=4 * 2**30))
+    monkeypatch.setattr(module, "look", lambda device: replace(_room(), free_bytes=5 * 2**29))
     assert chosen_jobs(None, smoke, 8) == 2
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from swarmd.errors import DiskFull, Locked
+from swarmd.experiment.cell import scratch_of
 from swarmd.experiment.cell_process import Command
 from swarmd.experiment.cost import Pace
 from swarmd.experiment.plan import PlannedCell
@@ -161,14 +162,18 @@ def test_a_cell_that_does_not_end_when_asked_is_ended(
     assert (outcome.exit_code, outcome.stopped) == (130, [cell.label])
 
 
-def test_what_a_killed_cell_had_started_is_ended_with_it(tmp_path: Path) -> None:
+def test_what_a_killed_cell_had_started_is_ended_and_what_it_had_written_removed(tmp_path: Path) -> None:
     (cell,) = plan(["8/0"], [0])
     mark = cell.folder(tmp_path) / "child"
+    scratch: list[Path] = []
 
     def kill() -> None:
         wait_for(cell.folder(tmp_path) / "waits")
         child = int(mark.read_text())
-        os.kill(int(Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
+        pid = int(Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        scratch.append(scratch_of(pid))
+        scratch[0].mkdir()
+        os.kill(pid, signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -176,6 +181,7 @@ def test_what_a_killed_cell_had_started_is_ended_with_it(tmp_path: Path) -> None
     thread.join()
     assert "killed by signal 9" in outcome.failed[cell.label]
     assert not alive(int(mark.read_text()))
+    assert not scratch[0].exists()
 
 
 RUN = """
