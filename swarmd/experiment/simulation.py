@@ -257,7 +257,7 @@ def _policy_of(node: Node) -> PolicyService:
         lambda name, data: None,
         roles=("generate", "update"),
         model_dir=str(node.model.path),
-        device="cpu",
+        device=node.placement.generation,
         threads=1,
         settings=policy_settings(node.config, node.model),
         checkpoints_dir=None,
