@@ -99,7 +99,7 @@ def reward_panels(cells: dict[str, list[FinishedCell]]) -> list[Panel]:
         panel(REWARDS[HELD_OUT], _held_out),
         panel(REWARDS[HELD_OUT], _held_out, GENERATED),
         panel("informative share of own rollouts", _rolling_share("num_own_informative", "num_own"), top=1.0),
-        panel("held-out reward: standard deviation over nodes", _held_out, over=_spread),
+        panel("held-out: deviation over nodes", _held_out, over=_spread),
     ]
 
 

@@ -55,7 +55,7 @@ def hypotheses(scenario: str, arms: Iterable[str]) -> list[Hypothesis]:
     elif scenario == "late":
         found = [_late(arm) for arm in arms if arm != SILO and shares(arm)] + _table()
     else:
-        found = [*_table(), *_oscillation(), *_controls(), *_variants(), *_best(arms)]
+        found = [*_table(), *_oscillation(), *_controls(), *_variants(), *_best(arms), *_other_settings(arms)]
     if scenario == "alike":
         return found
     known = [replace(h, scenario=scenario, published=None) for h in found]
@@ -152,9 +152,9 @@ def _variants() -> list[Hypothesis]:
 
 
 def _best(arms: list[str]) -> list[Hypothesis]:
-    """Arms with names of their own: candidates to beat the paper's."""
+    """Arms with names of their own that share: candidates to beat the paper's."""
     found = []
-    for arm in (arm for arm in arms if arm not in NAMED):
+    for arm in (arm for arm in arms if arm not in NAMED and shares(arm)):
         group = "Beyond the paper"
         ahead = f"Is {arm} ahead of {PAPER_BEST} by {AHEAD} times or more in cumulative held-out reward?"
         no_worse = f"Is {arm} not worse than {PAPER_BEST} in cumulative held-out reward (at least {NOT_WORSE} times)?"
@@ -169,6 +169,20 @@ def _best(arms: list[str]) -> list[Hypothesis]:
         if share is not None and share[1] > share[0]:
             calm = f"Is the largest drop of held-out reward in {arm} at most half of that in 2/6?"
             found.append(Hypothesis(group, calm, arm, "2/6", DROP, bar=0.5, claim=SMALLER))
+    return found
+
+
+def _other_settings(arms: list[str]) -> list[Hypothesis]:
+    """A silo with other settings may be better than the paper's; and what shares with those settings is compared with it."""
+    found = []
+    for silo in (arm for arm in arms if arm not in NAMED and not shares(arm)):
+        _, _, settings = silo.partition(" ")
+        others = [arm for arm in arms if settings and shares(arm) and arm.partition(" ")[2] == settings]
+        found += [
+            Hypothesis("Other settings", f"Is {arm} ahead of {silo} in {text} reward?", arm, silo, reward)
+            for arm in (PAPER_BEST, *others)
+            for reward, text in ((FRESH, "fresh"), (HELD_OUT, "held-out"))
+        ]
     return found
 
 

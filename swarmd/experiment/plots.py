@@ -23,11 +23,14 @@ _DASHES: tuple[Any, ...] = (
 )
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
 _SETTINGS = {
-    "svg.hashsalt": "swarmd", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "svg.hashsalt": "swarmd", "svg.fonttype": "none", "font.size": 9,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
     "grid.alpha": 0.25, "grid.linewidth": 0.6, "legend.frameon": False, "figure.dpi": 110, "savefig.dpi": 110,
     "font.family": "DejaVu Sans", "path.simplify": True,
 }  # fmt: skip
+# Inches. Places are given outright: having them computed takes as long as drawing.
 _PANEL_WIDTH, _PANEL_HEIGHT = 4.6, 3.3
+_MARGIN_LEFT, _MARGIN_BOTTOM, _MARGIN = 0.65, 0.5, 0.15
 
 
 @dataclass(frozen=True)
@@ -74,23 +77,30 @@ def draw_panels(path: Path, panels: Sequence[Panel], styles: Styles) -> None:
     """Panels side by side, up to three in a row, with one legend below. Writes `path` as .png and .svg."""
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    with _figure(path, (_PANEL_WIDTH * columns, _PANEL_HEIGHT * rows + 0.7)) as figure:
-        grid = figure.subplots(rows, columns, squeeze=False).flat
-        for axes, panel in zip(grid, panels, strict=False):
-            _draw(axes, panel, styles)
-        for axes in list(grid)[len(panels) :]:
-            axes.set_visible(False)
-        arms = dict.fromkeys(line.arm for panel in panels for line in panel.lines)
+    arms = list(dict.fromkeys(line.arm for panel in panels for line in panel.lines))
+    width = _PANEL_WIDTH * columns
+    in_a_row = max(1, int(width / (0.8 + 0.085 * max(map(len, arms), default=1))))
+    legend_height = 0.15 + 0.2 * math.ceil(len(arms) / in_a_row)
+    with _figure(path, (width, _PANEL_HEIGHT * rows + legend_height)) as figure:
+        for k, panel in enumerate(panels):
+            row, column = divmod(k, columns)
+            left = _PANEL_WIDTH * column + _MARGIN_LEFT
+            bottom = legend_height + _PANEL_HEIGHT * (rows - 1 - row) + _MARGIN_BOTTOM
+            size = _PANEL_WIDTH - _MARGIN_LEFT - _MARGIN, _PANEL_HEIGHT - _MARGIN_BOTTOM - _MARGIN
+            _draw(_axes(figure, left, bottom, *size), panel, styles)
         handles = [_handle(styles.of(arm), arm) for arm in arms]
         if handles:
-            figure.legend(handles=handles, loc="outside lower center", ncols=min(6, len(handles)))
+            figure.legend(handles=handles, loc="lower center", ncols=min(in_a_row, len(arms)))
 
 
 def draw_seeds(path: Path, verdicts: Sequence[Verdict]) -> None:
     """Every ratio with its interval and each seed's own ratio, one line a question, on a logarithmic axis."""
     rows = [v for v in verdicts if v.estimate is not None and _positive(v.estimate.effect)]
-    with _figure(path, (9.2, 0.34 * len(rows) + 1.2)) as figure:
-        axes = figure.subplots()
+    labels = [row_label(v) for v in rows]
+    left = 0.3 + 0.073 * max(map(len, labels), default=0)
+    height = 0.26 * (len(rows) + 1)
+    with _figure(path, (left + 5.2, height + _MARGIN_BOTTOM + _MARGIN)) as figure:
+        axes = _axes(figure, left, _MARGIN_BOTTOM, 5.0, height)
         for k, verdict in enumerate(rows):
             estimate = verdict.estimate
             assert estimate is not None
@@ -123,7 +133,7 @@ def draw_seeds(path: Path, verdicts: Sequence[Verdict]) -> None:
                 axes.plot([verdict.hypothesis.published], [k], "x", markersize=6, color="#009E73", zorder=2)
         axes.axvline(1.0, color="#777777", linewidth=0.8)
         axes.set_xscale("log")
-        axes.set_yticks(range(len(rows)), [_plain(row_label(v)) for v in rows])
+        axes.set_yticks(range(len(rows)), [_plain(label) for label in labels])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         _plain_ticks(axes.xaxis)
         axes.set_xlabel("ratio (logarithmic)")
@@ -135,6 +145,12 @@ def row_label(verdict: Verdict) -> str:
     return f"{h.arm} : {h.against}, {h.measure.replace('_', ' ')} by {h.axis}"
 
 
+def _axes(figure: Any, left: float, bottom: float, width: float, height: float) -> Any:
+    """Axes at a place in inches from the lower left."""
+    whole_x, whole_y = figure.get_size_inches()
+    return figure.add_axes((left / whole_x, bottom / whole_y, width / whole_x, height / whole_y))
+
+
 def _draw(axes: Any, panel: Panel, styles: Styles) -> None:
     for line in panel.lines:
         style = styles.of(line.arm)
@@ -144,14 +160,9 @@ def _draw(axes: Any, panel: Panel, styles: Styles) -> None:
     for value, text in panel.marks:
         axes.axhline(value, color="#777777", linewidth=0.8, zorder=0)
         if text:
-            axes.annotate(
-                _plain(text),
-                (1, value),
-                xycoords=("axes fraction", "data"),
-                ha="right",
-                va="bottom",
-                fontsize=7,
-            )
+            place = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "bottom"}
+            axes.annotate(_plain(text), (0.01, value), fontsize=7, **place)
+    axes.locator_params(nbins=6)
     axes.set_xlabel(_plain(panel.x))
     axes.set_ylabel(_plain(panel.y))
     if panel.logarithmic:
@@ -167,11 +178,11 @@ def _draw(axes: Any, panel: Panel, styles: Styles) -> None:
 
 def _plain_ticks(axis: Any) -> None:
     """Factors as people write them: 0.5, 1, 2."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axis.set_major_locator(LogLocator(base=10, subs=(0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5), numticks=12))
+    axis.set_major_locator(LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7.5), numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())
 
 
 def _handle(style: dict[str, Any], arm: str) -> Any:
@@ -188,11 +199,9 @@ def _figure(path: Path, size: tuple[float, float]) -> Iterator[Any]:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(_SETTINGS):
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=size)
         FigureCanvasAgg(figure)
         yield figure
-        figure.draw_without_rendering()  # arranges the panels, which takes as long as drawing them: once for both files
-        figure.set_layout_engine("none")
         figure.savefig(path.with_name(path.name + ".png"), metadata={"Software": None})
         figure.savefig(path.with_name(path.name + ".svg"), metadata={"Date": None, "Creator": None})
 

@@ -174,10 +174,12 @@ def _short(estimate: Estimate) -> str:
 def _not_run(gaps: Sequence[Verdict]) -> list[Block]:
     if not gaps:
         return []
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, dict[str, None]] = {}
     for v in gaps:
-        reasons.setdefault(f"{v.hypothesis.scenario}: {v.reason}", []).append(v.hypothesis.question)
+        h = v.hypothesis
+        asked = f"{h.group}: {h.arm} against {h.against} in {h.measure.replace('_', ' ')} by {h.axis}"
+        reasons.setdefault(f"{h.scenario}, {v.reason}", {})[asked] = None
     return [
         Heading(3, "Not run"),
-        Items([f"{reason}. {' '.join(questions)}" for reason, questions in reasons.items()]),
+        Items([f"{reason}. {'; '.join(asked)}." for reason, asked in reasons.items()]),
     ]

@@ -22,7 +22,7 @@ from swarmd.experiment.statistics import Estimate
 HOLDS, FAILS, OPEN, NOT_RUN = "holds", "does not hold", "not decided", "not run"
 # Shares of the rounds at which a ratio is stated, and at which it is drawn. Before the first of them few rewards are summed at all.
 HORIZONS = (0.25, 0.5, 0.75, 1.0)
-HORIZONS_DRAWN = tuple(k / 40 for k in range(2, 41))
+HORIZONS_DRAWN = tuple(k / 20 for k in range(1, 21))
 
 
 @dataclass(frozen=True)

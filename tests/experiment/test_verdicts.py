@@ -164,6 +164,12 @@ def test_an_arm_of_its_own_is_held_against_4_4(tmp_path: Path) -> None:
     ]
 
 
+def test_a_silo_with_other_settings_is_what_sharing_is_held_against() -> None:
+    asked = {(h.arm, h.against) for h in hypotheses("alike", ["8/0", "8/0 fast", "4/4 fast", "2/6 slow"])}
+    assert {("4/4", "8/0 fast"), ("4/4 fast", "8/0 fast"), ("4/4 fast", "4/4")} <= asked
+    assert not {("8/0 fast", "4/4"), ("2/6 slow", "8/0 fast")} & asked
+
+
 def special(folder: Path, foreign: float = 1.0) -> dict[str, Verdict]:
     write_experiment(folder, {"8/0": Synthetic(), "4/4": Synthetic(foreign=foreign)}, scenario="specialised")
     found = [v for v in verdicts(read_experiment(folder)) if v.hypothesis.group == "Specialised nodes"]
