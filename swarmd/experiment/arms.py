@@ -12,7 +12,7 @@ from typing import Literal
 from swarmd.config import load_config
 from swarmd.errors import ConfigError
 
-Group = Literal["paper", "control", "selector", "weighting", "balance", "own"]
+Group = Literal["paper", "control", "selector", "weighting", "balance", "rate", "best", "own"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,13 @@ _ALL = (
     _mix("4/4", "balance", "own rollouts without signal are replaced by external ones", "informative",
          experience__balance="informative"),
     _mix("4/12", "balance", "a larger update from more of what the swarm sends, no more generation"),
+    *(
+        _mix(mix, "rate", "the paper's arm at a learning rate at which the embedded policy forgets again",
+             "1e-3", update__learning_rate="1e-3")
+        for mix in ("8/0", "4/4", "2/6")
+    ),
+    _mix("4/12", "best", "more good answers of others, none of their bad ones, at a higher learning rate",
+         "positive 1e-3", update__external_weighting="positive", update__learning_rate="1e-3"),
 )  # fmt: skip
 
 ARMS: dict[str, Arm] = {arm.name: arm for arm in _ALL}
@@ -99,6 +106,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "selectors": tuple(arm.name for arm in _ALL if arm.group == "selector"),
     "weightings": tuple(arm.name for arm in _ALL if arm.group == "weighting"),
     "balances": tuple(arm.name for arm in _ALL if arm.group == "balance"),
+    "rates": tuple(arm.name for arm in _ALL if arm.group == "rate"),
+    "best": tuple(arm.name for arm in _ALL if arm.group == "best"),
     "all": tuple(ARMS),
 }
 
