@@ -63,8 +63,8 @@ def run(**options: Any) -> None:
     A cell is one arm with one seed in one scenario. The same command goes on where it was stopped. DIR is runs/experiment-PRESET
     unless given. Exit code 0: all is done; 1: a cell failed; 75: the minutes were over first; 130: Ctrl-C.
     """
-    from swarmd.experiment.conduct import Request, command_line, conduct
-    from swarmd.experiment.progress import Display
+    from swarmd.experiment.running.conduct import Request, command_line, conduct
+    from swarmd.experiment.running.progress import Display
 
     request = Request(
         preset=options["preset"],
@@ -100,9 +100,9 @@ def run(**options: Any) -> None:
 )
 def report(directory: Path, output: Path | None, seeds: str | None) -> None:
     """Tables, pictures and a verdict for each claim, from the finished cells of an experiment."""
-    from swarmd.experiment.conduct import parse_seeds
-    from swarmd.experiment.report import write_report
-    from swarmd.experiment.verdict_texts import summary
+    from swarmd.experiment.reporting.report import write_report
+    from swarmd.experiment.reporting.verdict_texts import summary
+    from swarmd.experiment.running.conduct import parse_seeds
 
     written = write_report(directory, output, parse_seeds(seeds) if seeds is not None else None)
     click.echo(summary(written.verdicts))

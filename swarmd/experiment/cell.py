@@ -137,10 +137,10 @@ def run_cell(directory: Path, *, deadline_s: float | None, on_progress: OnProgre
 
 def _runner(cell: Cell) -> Callable[..., None]:
     if cell.runner == "processes":
-        from swarmd.experiment.processes import run_cell as run_processes
+        from swarmd.experiment.swarms.processes import run_cell as run_processes
 
         return run_processes
-    from swarmd.experiment.simulation import run_cell as run_simulation
+    from swarmd.experiment.swarms.simulation import run_cell as run_simulation
 
     return run_simulation
 

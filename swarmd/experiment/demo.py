@@ -19,7 +19,7 @@ from swarmd.experiment.demo_report import (
     table,
     write_report,
 )
-from swarmd.experiment.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 
 # Rounds before the run may end: fewer, and a fifth of them is too short to compare.
 ROUNDS_MIN = 100

@@ -5,7 +5,7 @@ from itertools import cycle, islice
 
 from swarmd.errors import ConfigError
 from swarmd.experiment.cell import NodeSpec
-from swarmd.experiment.models import TOKENS_MAX
+from swarmd.experiment.swarms.models import TOKENS_MAX
 from swarmd.protocol.manifest import load_manifest
 
 # The node that is ten times slower is the third of each eight: of the embedded model, so that its model is not what sets it apart.

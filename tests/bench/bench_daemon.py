@@ -16,7 +16,7 @@ from pathlib import Path
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from swarmd.experiment.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 
 SETTINGS = (
     "--model", "tiny", "--device", "cpu", "--placement", "split", "--completions", "32", "--mix", "16/16",

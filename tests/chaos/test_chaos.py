@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.experiment.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.e2e.watch import FAST, alive, descendants, rounds, until
 
 SECONDS = 120

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from swarmd.experiment.local_swarm import LocalNode, LocalSwarm, free_port
+from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm, free_port
 from swarmd.protocol.manifest import load_manifest
 from swarmd.protocol.signing import Identity
 from swarmd.questions.regenerate import DatasetChoice, QuestionSource

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.experiment.local_swarm import LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalSwarm
 from tests.e2e.watch import status, until
 
 BUILD = """

@@ -5,7 +5,7 @@ import os
 import signal
 from pathlib import Path
 
-from swarmd.experiment.local_swarm import LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalSwarm
 from tests.e2e.watch import FAST, restarts, rounds, status, until
 
 SPLIT = (*FAST, "--solo", "--placement", "split", "--set", "update.learning_rate=1e-3")

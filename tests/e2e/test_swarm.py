@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from swarmd.experiment.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.e2e.watch import FAST, alive, descendants, restarts, rounds, status, until
 
 

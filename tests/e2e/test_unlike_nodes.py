@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
-from swarmd.experiment.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from swarmd.tiny import model_dir
 from tests.e2e.watch import until
 from tests.policy.folders import build_tokenizer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from swarmd.experiment.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.e2e.watch import FAST, rounds, until
 
 WEIGHTINGS = ("as-own", "positive", "tapered", "cross", "shaped", "imitate")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from swarmd.experiment.local_swarm import LocalNode
+from swarmd.experiment.swarms.local_swarm import LocalNode
 
 # Two busy cores: a start takes half a minute, and several suites may share them.
 PATIENCE_S = 180.0

@@ -1,0 +1,1 @@
+"""From finished cells to curves, comparisons, verdicts, plots and texts."""

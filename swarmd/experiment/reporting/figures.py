@@ -1,0 +1,276 @@
+"""What the report draws of each scenario: rewards apart by kind, ratios by horizon, datasets, seeds. `plots` does the drawing."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from swarmd.experiment.reporting.curves import Array, smoothed
+from swarmd.experiment.reporting.document import Figure
+from swarmd.experiment.reporting.hypotheses import (
+    CONTROLS,
+    NAMED,
+    PAPER_BEST,
+    PUBLISHED,
+    SILO,
+    VARIANTS,
+    Hypothesis,
+)
+from swarmd.experiment.reporting.measures import (
+    FRESH,
+    GENERATED,
+    HELD_OUT,
+    REWARDS,
+    ROUND,
+    costs,
+    foreign_curve,
+)
+from swarmd.experiment.reporting.plots import Line, Panel, Styles, draw_panels, draw_seeds
+from swarmd.experiment.reporting.results import Experiment, FinishedCell, FinishedNode
+from swarmd.experiment.reporting.verdicts import HORIZONS_DRAWN, Verdict, judge
+
+# Arms in one picture beside the two that all are compared with: more lines than seven cannot be followed.
+ARMS_MAX = 5
+# Datasets in one picture: the paper has nine.
+DATASETS_MAX = 9
+_POINTS = 121
+_BAND = "Lines are means over seeds, bands reach from the lowest to the highest seed."
+_ROLLING = "Fresh and training-set reward are means over the last rounds."
+_HORIZON = "Ratio of cumulative reward to that of {}, by the number of rounds it is taken over; bands are 95 % intervals."
+_SEEDS = (
+    "Every comparison: ratio (diamond), each seed's own (circles), 95 % interval (line), the claim's bar (upright stroke),"
+    " the published factor (cross)."
+)
+
+# A node's values at shares of its rounds, both rising in length alike.
+Series = Callable[[FinishedNode], tuple[Array, Array] | None]
+
+
+def scenario_figures(
+    experiment: Experiment, scenario: str, verdicts: Sequence[Verdict], directory: Path, prefix: str
+) -> tuple[list[Figure], dict[str, list[Panel]]]:
+    """Draws a scenario into `directory`; the blocks that show it, and the numbers that were drawn, by picture."""
+    styles = Styles(_ordered(experiment.arms(scenario)))
+    figures: list[Figure] = []
+    drawn: dict[str, list[Panel]] = {}
+
+    def add(name: str, panels: list[Panel], caption: str) -> None:
+        panels = [panel for panel in panels if panel.lines]
+        if panels:
+            draw_panels(directory / f"{prefix}-{name}", panels, styles)
+            figures.append(Figure(f"{prefix}-{name}", caption))
+            drawn[f"{prefix}-{name}"] = panels
+
+    for name, base, arms in groups(experiment.arms(scenario)):
+        cells = {arm: list(experiment.of(scenario, arm).values()) for arm in arms}
+        add(f"{name}-rewards", reward_panels(cells), f"Rewards apart by kind ({name}). {_ROLLING} {_BAND}")
+        others = [arm for arm in arms if arm != base]
+        add(f"{name}-horizon", horizon_panels(experiment, scenario, others, base), _HORIZON.format(base))
+        add(f"{name}-datasets", dataset_panels(cells), f"Held-out reward of each dataset ({name}). {_BAND}")
+        add(f"{name}-special", special_panels(cells), f"What this scenario is about ({name}). {_BAND}")
+    here = [v for v in verdicts if v.hypothesis.scenario == scenario and v.hypothesis.statistic == "ratio" and v.seeds]  # fmt: skip
+    if here:
+        name = f"{prefix}-seeds"
+        draw_seeds(directory / name, here)
+        figures.append(Figure(name, _SEEDS))
+    return figures, drawn
+
+
+def groups(arms: Sequence[str]) -> list[tuple[str, str, list[str]]]:
+    """Name, base of comparison and arms of each picture: the paper's with controls, then the variants, then what else there is."""
+    paper = [arm for arm in (SILO, *PUBLISHED, *CONTROLS) if arm in arms]
+    found = [("paper", SILO, paper)] if paper else []
+    references = [arm for arm in (PAPER_BEST, SILO) if arm in arms]
+    for name, chosen in (
+        ("variants", [arm for arm in VARIANTS if arm in arms]),
+        ("others", [arm for arm in arms if arm not in NAMED]),
+    ):
+        for k in range(0, len(chosen), ARMS_MAX):
+            number = f"-{k // ARMS_MAX + 1}" if len(chosen) > ARMS_MAX else ""
+            found.append((name + number, PAPER_BEST, [*references, *chosen[k : k + ARMS_MAX]]))
+    return found
+
+
+def _ordered(arms: Sequence[str]) -> list[str]:
+    """All arms, the well-known ones first: their looks stay the same from report to report."""
+    return [*[arm for arm in NAMED if arm in arms], *[arm for arm in arms if arm not in NAMED]]
+
+
+def reward_panels(cells: dict[str, list[FinishedCell]]) -> list[Panel]:
+    """One panel a measure."""
+
+    def panel(
+        title: str,
+        series: Series,
+        axis: str = ROUND,
+        over: Callable[..., Array] = np.mean,
+        top: float | None = None,
+    ) -> Panel:
+        x = "round" if axis == ROUND else f"{axis}s of a node"
+        return Panel(x, title, _lines(cells, series, axis, over), top=top)
+
+    return [
+        panel(REWARDS[FRESH], _rolling("reward_own")),
+        panel("training-set reward", _rolling("reward_training")),
+        panel(REWARDS[HELD_OUT], _held_out),
+        panel(REWARDS[HELD_OUT], _held_out, GENERATED),
+        panel("informative share of own rollouts", _rolling_share("num_own_informative", "num_own"), top=1.0),
+        panel("held-out: deviation over nodes", _held_out, over=_spread),
+    ]
+
+
+def horizon_panels(experiment: Experiment, scenario: str, arms: Sequence[str], base: str) -> list[Panel]:
+    """Ratios to the base's cumulative reward as a function of the horizon."""
+    panels = []
+    for reward in (FRESH, HELD_OUT):
+        lines = []
+        for arm in arms:
+            verdict = judge(experiment, Hypothesis("", "", arm, base, reward, scenario=scenario))
+            at = [
+                h for h in verdict.horizons if h.fraction in HORIZONS_DRAWN and np.isfinite(h.estimate.effect)
+            ]
+            if at:
+                ends = [h.estimate.interval or (h.estimate.effect,) * 2 for h in at]
+                lines.append(
+                    Line(
+                        arm,
+                        np.array([h.rounds for h in at]),
+                        np.array([h.estimate.effect for h in at]),
+                        np.array([low for low, _ in ends]),
+                        np.array([high for _, high in ends]),
+                    )
+                )
+        title = f"cumulative {REWARDS[reward]} : that of {base}"
+        marks = [(1.0, "")] + ([(PUBLISHED[PAPER_BEST], "published, 4/4")] if base == SILO else [])
+        panels.append(Panel("rounds summed", title, lines, marks, logarithmic=True))
+    return panels
+
+
+def dataset_panels(cells: dict[str, list[FinishedCell]]) -> list[Panel]:
+    """Held-out reward by round, one panel a dataset."""
+    names = sorted(
+        {
+            name
+            for found in cells.values()
+            for cell in found
+            for node in cell.nodes
+            if node.evaluations is not None
+            for name in node.evaluations.by_dataset
+        }
+    )
+    return [Panel("round", name, _lines(cells, _dataset(name))) for name in names[:DATASETS_MAX]]
+
+
+def special_panels(cells: dict[str, list[FinishedCell]]) -> list[Panel]:
+    """Late joiners by their own rounds, specialised nodes on what they never generated; nothing where there are none."""
+    late = {
+        arm: [_with(cell, [n for n in cell.nodes if n.joins_at_round > 0]) for cell in found]
+        for arm, found in cells.items()
+    }
+    return [
+        Panel("own round of a late joiner", "held-out reward of late joiners", _lines(late, _held_out)),
+        Panel("round", "held-out reward, datasets never generated", _lines(cells, _foreign)),
+    ]
+
+
+def _with(cell: FinishedCell, nodes: Sequence[FinishedNode]) -> FinishedCell:
+    return FinishedCell(
+        cell.scenario, cell.arm, cell.seed, cell.settings, cell.rounds, cell.seconds, tuple(nodes)
+    )
+
+
+def _lines(
+    cells: dict[str, list[FinishedCell]],
+    series: Series,
+    axis: str = ROUND,
+    over: Callable[..., Array] = np.mean,
+) -> list[Line]:
+    lines = []
+    for arm, found in cells.items():
+        curves = [curve for cell in found if (curve := _over_nodes(cell, series, axis, over)) is not None]
+        if (line := _band(arm, curves)) is not None:
+            lines.append(line)
+    return lines
+
+
+def _over_nodes(
+    cell: FinishedCell, series: Series, axis: str, over: Callable[..., Array]
+) -> tuple[Array, Array] | None:
+    """One curve of a cell: its nodes side by side at equal shares of their own rounds, so that slow ones count throughout."""
+    parts, spent = [], []
+    for node in cell.nodes:
+        found, costs_R = series(node), costs(node, axis)
+        if found is None or costs_R is None:
+            return None
+        parts.append(found)
+        spent.append(np.concatenate(([0.0], np.cumsum(costs_R))))
+    if not parts or not max(share_E[0] for share_E, _ in parts) < 1.0:
+        return None
+    share_P = np.linspace(max(share_E[0] for share_E, _ in parts), 1.0, _POINTS)
+    y_NP = np.array([np.interp(share_P, *part) for part in parts])
+    x_NP = np.array([np.interp(share_P, np.linspace(0, 1, len(spent_R)), spent_R) for spent_R in spent])
+    # rounds are those of the node that did most; of tokens and seconds the nodes' mean is taken
+    x_P = x_NP.max(0) if axis == ROUND else x_NP.mean(0)
+    if over is _spread and len(parts) < 2:
+        return None
+    return x_P, over(y_NP, axis=0)
+
+
+def _spread(y_NP: Array, axis: int) -> Array:
+    return np.asarray(np.std(y_NP, axis=axis, ddof=1))
+
+
+def _band(arm: str, curves: Sequence[tuple[Array, Array]]) -> Line | None:
+    """Mean, least and largest over seeds, where all of them are defined."""
+    low = max((x_P[0] for x_P, _ in curves), default=0.0)
+    high = min((x_P[-1] for x_P, _ in curves), default=0.0)
+    if not high > low:
+        return None
+    x_P = np.linspace(low, high, _POINTS)
+    y_SP = np.array([np.interp(x_P, x, y) for x, y in curves])
+    return Line(arm, x_P, y_SP.mean(0), y_SP.min(0), y_SP.max(0))
+
+
+def _rolling(name: str) -> Series:
+    def series(node: FinishedNode) -> tuple[Array, Array] | None:
+        values_R = node.column(name)
+        return None if values_R is None else _at_ends(smoothed(values_R), len(values_R))
+
+    return series
+
+
+def _rolling_share(part: str, whole: str) -> Series:
+    def series(node: FinishedNode) -> tuple[Array, Array] | None:
+        part_R, whole_R = node.column(part), node.column(whole)
+        if part_R is None or whole_R is None or not np.all(whole_R > 0):
+            return None
+        return _at_ends(smoothed(part_R / whole_R), len(part_R))
+
+    return series
+
+
+def _at_ends(values_E: Array, num_rounds: int) -> tuple[Array, Array]:
+    """A rolling mean stands at the last of its rounds."""
+    return np.arange(num_rounds - len(values_E) + 1, num_rounds + 1) / num_rounds, values_E
+
+
+def _held_out(node: FinishedNode) -> tuple[Array, Array] | None:
+    found = node.evaluations
+    return None if found is None else (found.round_E / node.round_R[-1], found.mean_E)
+
+
+def _dataset(name: str) -> Series:
+    def series(node: FinishedNode) -> tuple[Array, Array] | None:
+        found = node.evaluations
+        if found is None or name not in found.by_dataset:
+            return None
+        return found.round_E / node.round_R[-1], found.by_dataset[name]
+
+    return series
+
+
+def _foreign(node: FinishedNode) -> tuple[Array, Array] | None:
+    found = node.evaluations
+    if found is None or (values_E := foreign_curve(node)) is None:
+        return None
+    return found.round_E / node.round_R[-1], values_E

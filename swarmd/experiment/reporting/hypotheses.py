@@ -1,0 +1,217 @@
+"""What is claimed, as data: two arms, a measure, an axis, a bar and a direction. Verdicts follow from these and the cells."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from swarmd.experiment.reporting.measures import (
+    FRESH,
+    GENERATED,
+    HELD_OUT,
+    LEVEL_SHARE,
+    ROUND,
+    SECONDS,
+    TRAINED,
+)
+
+SILO, PAPER_BEST = "8/0", "4/4"
+# Published cumulative fresh rewards over that of 8/0 (arXiv 2509.08721, table of the controlled experiment).
+PUBLISHED = {"4/4": 1.94, "2/6": 1.68, "6/2": 1.52}
+CONTROLS = ("8/0 dynamic", "4/4 self", "4/0")
+SELECTORS = ("by-author", "top-total", "first-arrived", "rare-first")
+WEIGHTINGS = ("positive", "tapered", "cross", "shaped", "imitate")
+VARIANTS = tuple(f"4/4 {name}" for name in (*SELECTORS, *WEIGHTINGS))
+NAMED = (SILO, *PUBLISHED, *CONTROLS, *VARIANTS)
+
+RATIO, DIFFERENCE, EACH_NODE = "ratio", "difference", "each node"
+LARGER, SMALLER = "larger", "smaller"
+DROP, FOREIGN, TO_LEVEL = "held_out_drop", "foreign_held_out", "rounds to level"
+# Fewest seeds that decide anything, and fewest for a claim to beat the paper.
+SEEDS_MIN, SEEDS_MIN_BEST = 3, 5
+# What our own trial of two seeds suggested for 4/4 over 8/0.
+EXPECTED = 1.4
+# "Ahead", for a new arm; and what still counts as "not worse": a loss of at most a tenth.
+AHEAD, NOT_WORSE = 1.25, 0.9
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """`arm` against `against` in `scenario`: the `statistic` of `measure` over `axis` is `claim` than `bar`."""
+
+    group: str
+    question: str
+    arm: str
+    against: str
+    measure: str
+    axis: str = ROUND
+    bar: float = 1.0
+    claim: str = LARGER
+    statistic: str = RATIO
+    scenario: str = "alike"
+    published: float | None = None
+    seeds_min: int = SEEDS_MIN
+
+
+def hypotheses(scenario: str, arms: Iterable[str]) -> list[Hypothesis]:
+    """All that is claimed of a scenario, given the arms that were run in it.
+
+    The paper's table and its controls are asked of like nodes even where they were not run, so that a gap shows.
+    """
+    arms = list(arms)
+    if scenario == "specialised":
+        found = [h for arm in arms if arm != SILO and shares(arm) for h in _specialised(arm)] + _table()
+    elif scenario == "late":
+        found = [_late(arm) for arm in arms if arm != SILO and shares(arm)] + _table()
+    else:
+        found = [*_table(), *_oscillation(), *_controls(), *_variants(), *_best(arms), *_other_settings(arms)]
+    if scenario == "alike":
+        return found
+    known = [replace(h, scenario=scenario, published=None) for h in found]
+    return [h for h in known if {h.arm, h.against} <= set(arms)]
+
+
+def mix(arm: str) -> tuple[int, int] | None:
+    """I and J of an arm, from its name; None for a name that begins otherwise."""
+    found = re.match(r"(\d+)/(\d+)(?![\d/])", arm)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def shares(arm: str) -> bool:
+    """Whether an arm uses rollouts of others; an unknown name is taken to."""
+    found = mix(arm)
+    return (found is None or found[1] > 0) and not arm.endswith(" self")
+
+
+def _table() -> list[Hypothesis]:
+    return [
+        Hypothesis(
+            "The paper's table",
+            f"Is {arm} ahead of {SILO} in cumulative {text} reward?",
+            arm, SILO, reward, published=factor,
+        )
+        for reward, text in ((FRESH, "fresh"), (HELD_OUT, "held-out"))
+        for arm, factor in PUBLISHED.items()
+    ]  # fmt: skip
+
+
+def _oscillation() -> list[Hypothesis]:
+    return [
+        Hypothesis(
+            "The paper's table",
+            f"Is {PAPER_BEST} ahead of {SILO} by {EXPECTED} times or more in cumulative fresh reward, as our first trial had it?",
+            PAPER_BEST, SILO, FRESH, bar=EXPECTED, published=PUBLISHED[PAPER_BEST],
+        ),
+        Hypothesis(
+            "The paper's table",
+            f"Does 2/6 oscillate more than {PAPER_BEST} (largest drop of held-out reward)?",
+            "2/6", PAPER_BEST, DROP,
+        ),
+    ]  # fmt: skip
+
+
+def _controls() -> list[Hypothesis]:
+    both = ((FRESH, "fresh"), (HELD_OUT, "held-out"))
+    per_cost = [
+        Hypothesis(
+            "Cost", f"Is {PAPER_BEST} ahead of {SILO} in {text} reward per {axis}?",
+            PAPER_BEST, SILO, reward, axis,
+        )
+        for reward, text in both
+        for axis in (GENERATED, TRAINED, SECONDS)
+    ]  # fmt: skip
+    filtered = [
+        Hypothesis(
+            "The filter",
+            f"Is {PAPER_BEST} ahead of {SILO} with dynamic sampling in {text} reward per {axis}?",
+            PAPER_BEST, "8/0 dynamic", reward, axis,
+        )
+        for reward, text in both
+        for axis in (ROUND, GENERATED, SECONDS)
+    ]  # fmt: skip
+    minds = [
+        Hypothesis(
+            "Other minds, or more signal",
+            f"Is {PAPER_BEST} ahead of the same with its own older rollouts in place of the peers', in {text} reward?",
+            PAPER_BEST, "4/4 self", reward,
+        )
+        for reward, text in both
+    ]  # fmt: skip
+    equal = [
+        Hypothesis(
+            "Equal generation",
+            f"Is {PAPER_BEST} ahead of 4/0, which generates as much and uses nothing else, in {text} reward?",
+            PAPER_BEST, "4/0", reward,
+        )
+        for reward, text in both
+    ]  # fmt: skip
+    return [*filtered, *minds, *equal, *per_cost]
+
+
+def _variants() -> list[Hypothesis]:
+    return [
+        Hypothesis(
+            "Selectors and weightings",
+            f"Is {arm} ahead of {PAPER_BEST} (uniform, as-own) in cumulative {text} reward?",
+            arm, PAPER_BEST, reward,
+        )
+        for arm in VARIANTS
+        for reward, text in ((HELD_OUT, "held-out"), (FRESH, "fresh"))
+    ]  # fmt: skip
+
+
+def _best(arms: list[str]) -> list[Hypothesis]:
+    """Arms with names of their own that share: candidates to beat the paper's."""
+    found = []
+    for arm in (arm for arm in arms if arm not in NAMED and shares(arm)):
+        group = "Beyond the paper"
+        ahead = f"Is {arm} ahead of {PAPER_BEST} by {AHEAD} times or more in cumulative held-out reward?"
+        no_worse = f"Is {arm} not worse than {PAPER_BEST} in cumulative held-out reward (at least {NOT_WORSE} times)?"
+        found += [
+            Hypothesis(group, ahead, arm, PAPER_BEST, HELD_OUT, bar=AHEAD, seeds_min=SEEDS_MIN_BEST),
+            Hypothesis(group, no_worse, arm, PAPER_BEST, HELD_OUT, bar=NOT_WORSE),
+        ]
+        for axis in (GENERATED, SECONDS):
+            per_cost = f"Is {arm} ahead of {PAPER_BEST} in held-out reward per {axis}?"
+            found.append(Hypothesis(group, per_cost, arm, PAPER_BEST, HELD_OUT, axis))
+        share = mix(arm)
+        if share is not None and share[1] > share[0]:
+            calm = f"Is the largest drop of held-out reward in {arm} at most half of that in 2/6?"
+            found.append(Hypothesis(group, calm, arm, "2/6", DROP, bar=0.5, claim=SMALLER))
+    return found
+
+
+def _other_settings(arms: list[str]) -> list[Hypothesis]:
+    """A silo with other settings may be better than the paper's; and what shares with those settings is compared with it."""
+    found = []
+    for silo in (arm for arm in arms if arm not in NAMED and not shares(arm)):
+        _, _, settings = silo.partition(" ")
+        others = [arm for arm in arms if settings and shares(arm) and arm.partition(" ")[2] == settings]
+        found += [
+            Hypothesis("Other settings", f"Is {arm} ahead of {silo} in {text} reward?", arm, silo, reward)
+            for arm in (PAPER_BEST, *others)
+            for reward, text in ((FRESH, "fresh"), (HELD_OUT, "held-out"))
+        ]
+    return found
+
+
+def _specialised(arm: str) -> list[Hypothesis]:
+    group, where = "Specialised nodes", "on datasets that a node never generated"
+    return [
+        Hypothesis(
+            group, f"With {arm}, is held-out reward {where} above that of nodes trained alone (mean over nodes)?",
+            arm, SILO, FOREIGN, bar=0.0, statistic=DIFFERENCE,
+        ),
+        Hypothesis(
+            group, f"With {arm}, is it above for each single node?",
+            arm, SILO, FOREIGN, bar=0.0, statistic=EACH_NODE,
+        ),
+    ]  # fmt: skip
+
+
+def _late(arm: str) -> Hypothesis:
+    return Hypothesis(
+        "Late joiners",
+        f"With {arm}, does a late joiner reach {LEVEL_SHARE:.0%} of the swarm's final held-out reward in at most half the rounds"
+        " of one that trains alone?",
+        arm, SILO, TO_LEVEL, bar=0.5, claim=SMALLER,
+    )  # fmt: skip

@@ -1,0 +1,215 @@
+"""The report's pictures: readable in grey and by the colour-blind, and the same bytes from the same numbers."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from swarmd.experiment.reporting.curves import Array
+from swarmd.experiment.reporting.verdicts import Verdict
+
+# Okabe and Ito's colours for the colour-blind; with line style and marker no two of the first 21 arms look alike, even in grey.
+_COLOURS = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_DASHES: tuple[Any, ...] = (
+    "-",
+    "--",
+    "-.",
+    (0, (1, 1.2)),
+    (0, (6, 1.5, 1, 1.5, 1, 1.5)),
+    (0, (8, 3)),
+    (0, (3, 2)),
+)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
+_SETTINGS = {
+    "svg.hashsalt": "swarmd", "svg.fonttype": "none", "font.size": 9,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "grid.alpha": 0.25, "grid.linewidth": 0.6, "legend.frameon": False, "figure.dpi": 110, "savefig.dpi": 110,
+    "font.family": "DejaVu Sans", "path.simplify": True,
+}  # fmt: skip
+# Inches. Places are given outright: having them computed takes as long as drawing.
+_PANEL_WIDTH, _PANEL_HEIGHT = 4.6, 3.3
+_MARGIN_LEFT, _MARGIN_BOTTOM, _MARGIN = 0.65, 0.5, 0.15
+
+
+@dataclass(frozen=True)
+class Line:
+    """One arm in one panel: the mean over seeds with its band, at x."""
+
+    arm: str
+    x_P: Array
+    y_P: Array
+    low_P: Array
+    high_P: Array
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One measure: its lines, what its axes say, and values worth a horizontal line."""
+
+    x: str
+    y: str
+    lines: Sequence[Line]
+    marks: Sequence[tuple[float, str]] = ()
+    logarithmic: bool = False
+    top: float | None = None
+
+
+class Styles:
+    """A colour, a line style and a marker for each arm, the same in every picture of a report."""
+
+    def __init__(self, arms: Sequence[str]) -> None:
+        self._numbers = {arm: number for number, arm in enumerate(arms)}
+
+    def of(self, arm: str) -> dict[str, Any]:
+        """Keyword arguments of a line."""
+        n = self._numbers[arm]
+        turn = n // len(_COLOURS)
+        return {
+            "color": _COLOURS[n % len(_COLOURS)],
+            "linestyle": _DASHES[(n + 2 * turn) % len(_DASHES)],
+            "marker": _MARKERS[n % len(_MARKERS)],
+        }
+
+
+def draw_panels(path: Path, panels: Sequence[Panel], styles: Styles) -> None:
+    """Panels side by side, up to three in a row, with one legend below. Writes `path` as .png and .svg."""
+    columns = min(3, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    arms = list(dict.fromkeys(line.arm for panel in panels for line in panel.lines))
+    width = _PANEL_WIDTH * columns
+    in_a_row = max(1, int(width / (0.8 + 0.085 * max(map(len, arms), default=1))))
+    legend_height = 0.15 + 0.2 * math.ceil(len(arms) / in_a_row)
+    with _figure(path, (width, _PANEL_HEIGHT * rows + legend_height)) as figure:
+        for k, panel in enumerate(panels):
+            row, column = divmod(k, columns)
+            left = _PANEL_WIDTH * column + _MARGIN_LEFT
+            bottom = legend_height + _PANEL_HEIGHT * (rows - 1 - row) + _MARGIN_BOTTOM
+            size = _PANEL_WIDTH - _MARGIN_LEFT - _MARGIN, _PANEL_HEIGHT - _MARGIN_BOTTOM - _MARGIN
+            _draw(_axes(figure, left, bottom, *size), panel, styles)
+        handles = [_handle(styles.of(arm), arm) for arm in arms]
+        if handles:
+            figure.legend(handles=handles, loc="lower center", ncols=min(in_a_row, len(arms)))
+
+
+def draw_seeds(path: Path, verdicts: Sequence[Verdict]) -> None:
+    """Every ratio with its interval and each seed's own ratio, one line a question, on a logarithmic axis."""
+    rows = [v for v in verdicts if v.estimate is not None and _positive(v.estimate.effect)]
+    labels = [row_label(v) for v in rows]
+    left = 0.3 + 0.073 * max(map(len, labels), default=0)
+    height = 0.26 * (len(rows) + 1)
+    with _figure(path, (left + 5.2, height + _MARGIN_BOTTOM + _MARGIN)) as figure:
+        axes = _axes(figure, left, _MARGIN_BOTTOM, 5.0, height)
+        for k, verdict in enumerate(rows):
+            estimate = verdict.estimate
+            assert estimate is not None
+            if estimate.interval is not None:
+                low, high = (min(max(end, 1e-2), 1e2) for end in estimate.interval)
+                axes.plot(
+                    [low, high], [k, k], color="#777777", linewidth=2.5, solid_capstyle="butt", zorder=1
+                )
+            ratios = [p.a / p.b for p in verdict.seeds if p.a > 0 and p.b > 0]
+            axes.plot(
+                ratios,
+                [k] * len(ratios),
+                "o",
+                markersize=4,
+                color="#0072B2",
+                markerfacecolor="none",
+                zorder=3,
+            )
+            axes.plot([estimate.effect], [k], "D", markersize=6, color="#000000", zorder=2)
+            axes.plot(
+                [verdict.hypothesis.bar],
+                [k],
+                "|",
+                markersize=14,
+                color="#D55E00",
+                markeredgewidth=2,
+                zorder=2,
+            )
+            if verdict.hypothesis.published is not None:
+                axes.plot([verdict.hypothesis.published], [k], "x", markersize=6, color="#009E73", zorder=2)
+        axes.axvline(1.0, color="#777777", linewidth=0.8)
+        axes.set_xscale("log")
+        axes.set_yticks(range(len(rows)), [_plain(label) for label in labels])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        _plain_ticks(axes.xaxis)
+        axes.set_xlabel("ratio (logarithmic)")
+
+
+def row_label(verdict: Verdict) -> str:
+    """A comparison in one line."""
+    h = verdict.hypothesis
+    return f"{h.arm} : {h.against}, {h.measure.replace('_', ' ')} by {h.axis}"
+
+
+def _axes(figure: Any, left: float, bottom: float, width: float, height: float) -> Any:
+    """Axes at a place in inches from the lower left."""
+    whole_x, whole_y = figure.get_size_inches()
+    return figure.add_axes((left / whole_x, bottom / whole_y, width / whole_x, height / whole_y))
+
+
+def _draw(axes: Any, panel: Panel, styles: Styles) -> None:
+    for line in panel.lines:
+        style = styles.of(line.arm)
+        every = max(1, len(line.x_P) // 6)
+        axes.fill_between(line.x_P, line.low_P, line.high_P, color=style["color"], alpha=0.1, linewidth=0)
+        axes.plot(line.x_P, line.y_P, **style, linewidth=1.4, markersize=4, markevery=every)
+    for value, text in panel.marks:
+        axes.axhline(value, color="#777777", linewidth=0.8, zorder=0)
+        if text:
+            place = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "bottom"}
+            axes.annotate(_plain(text), (0.01, value), fontsize=7, **place)
+    axes.locator_params(nbins=6)
+    axes.set_xlabel(_plain(panel.x))
+    axes.set_ylabel(_plain(panel.y))
+    if panel.logarithmic:
+        axes.set_yscale("log")
+        ends = [v for line in panel.lines for v in line.y_P if _positive(v)] + [v for v, _ in panel.marks]
+        # a band of three seeds can span decades: the axis follows the lines, not the bands
+        if ends:
+            axes.set_ylim(min(ends) / 1.6, max(ends) * 1.6)
+        _plain_ticks(axes.yaxis)
+    elif panel.lines:
+        axes.set_ylim(0, panel.top)
+
+
+def _plain_ticks(axis: Any) -> None:
+    """Factors as people write them: 0.5, 1, 2."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7.5), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def _handle(style: dict[str, Any], arm: str) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], **style, linewidth=1.4, markersize=5, label=_plain(arm))
+
+
+@contextmanager
+def _figure(path: Path, size: tuple[float, float]) -> Iterator[Any]:
+    """A figure that is written when the block ends, without date or tool in it, so that a second report changes nothing."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_SETTINGS):
+        figure = Figure(figsize=size)
+        FigureCanvasAgg(figure)
+        yield figure
+        figure.savefig(path.with_name(path.name + ".png"), metadata={"Software": None})
+        figure.savefig(path.with_name(path.name + ".svg"), metadata={"Date": None, "Creator": None})
+
+
+def _plain(text: str) -> str:
+    """Text that is drawn as it is: a dollar sign would begin a formula, a leading underscore hides a legend's entry."""
+    return text.replace("$", r"\$").replace("_", " ")
+
+
+def _positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0

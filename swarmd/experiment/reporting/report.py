@@ -1,0 +1,99 @@
+"""`swarmd experiment report`: report.md, report.html, results.json and pictures of a folder of cells; a rerun repeats."""
+
+import importlib.util
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from swarmd.atomic import write_atomically
+from swarmd.experiment.reporting.document import Block, Figure, Heading, Text, to_html, to_markdown
+from swarmd.experiment.reporting.numbers import document_of
+from swarmd.experiment.reporting.results import Experiment, read_experiment
+from swarmd.experiment.reporting.tables import scenario_tables
+from swarmd.experiment.reporting.texts import left_out, method, opening, repeat
+from swarmd.experiment.reporting.verdict_texts import verdict_blocks
+from swarmd.experiment.reporting.verdicts import Verdict, verdicts
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written where."""
+
+    experiment: Experiment
+    verdicts: list[Verdict]
+    directory: Path
+
+
+def write_report(directory: Path, output: Path | None = None, seeds: Sequence[int] | None = None) -> Report:
+    """Reads the cells below `directory` and writes the report into `output` (default: its folder `report`).
+
+    `seeds` leaves out all others: arms chosen on some seeds are confirmed on others.
+
+    Raises:
+        ConfigError: there is no cell to compare.
+        DiskFull, OSError: the report cannot be written.
+    """
+    experiment = read_experiment(directory, seeds)
+    found = verdicts(experiment)
+    output = output or directory / "report"
+    output.mkdir(parents=True, exist_ok=True)
+    pictures, drawn = _pictures(experiment, found, output)
+    blocks: list[Block] = [*opening(experiment, seeds), *verdict_blocks(found)]
+    for scenario in experiment.scenarios:
+        blocks += [Heading(2, f"Scenario: {scenario}"), *scenario_tables(experiment, scenario)]
+        blocks += pictures.get(scenario, [])
+    if not pictures:
+        blocks.append(Text("No pictures: matplotlib is not installed (pip install 'swarmd[experiments]')."))
+    blocks += [*method(found), *left_out(experiment), *repeat(experiment)]
+    document = strict(document_of(experiment, found, drawn))
+    _write(output / "results.json", json.dumps(document, indent=1, allow_nan=False) + "\n")
+    _write(output / "report.md", to_markdown(blocks))
+    _write(output / "report.html", to_html(blocks, output))
+    return Report(experiment, found, output)
+
+
+def _pictures(
+    experiment: Experiment, found: list[Verdict], output: Path
+) -> tuple[dict[str, list[Figure]], dict[str, Any]]:
+    """The figures of each scenario, and what they show in numbers; nothing where matplotlib is missing: the report says so."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return {}, {}
+    from swarmd.experiment.reporting.figures import scenario_figures
+
+    pictures: dict[str, list[Figure]] = {}
+    drawn: dict[str, Any] = {}
+    prefixes = file_names(experiment.scenarios)
+    for scenario in experiment.scenarios:
+        pictures[scenario], panels = scenario_figures(experiment, scenario, found, output, prefixes[scenario])
+        drawn |= panels
+    return pictures, drawn
+
+
+def file_names(scenarios: Sequence[str]) -> dict[str, str]:
+    """A harmless and distinct beginning of file names for each scenario, whatever it is called."""
+    names: dict[str, str] = {}
+    for scenario in scenarios:
+        plain = re.sub(r"[^a-z0-9]+", "-", scenario.lower()).strip("-") or "scenario"
+        while plain in names.values():
+            plain += "-"
+        names[scenario] = plain
+    return names
+
+
+def strict(value: Any) -> Any:
+    """What JSON can hold: infinite values as text, those that are not numbers as null."""
+    if isinstance(value, dict):
+        return {str(key): strict(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "infinite" if value > 0 else "-infinite"
+    return value
+
+
+def _write(path: Path, text: str) -> None:
+    write_atomically(path, text.encode())

@@ -1,0 +1,154 @@
+"""One cell in a process of its own: started, watched, and ended for certain with whatever it has started."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from swarmd.errors import StateError
+from swarmd.experiment.cell import EXIT_STOPPED, Cell, scratch_of
+from swarmd.experiment.running.plan import PlannedCell, differences, read_cell
+from swarmd.experiment.swarms.guard import Guard, kill_group
+
+# How long a cell may take to end when asked to: a simulation ends at once, real nodes end their round and write a checkpoint.
+PATIENCE_S = {"simulation": 10.0, "processes": 90.0}
+_WORDS_BYTES = 4000
+
+Command = Callable[[Path, float | None], list[str]]
+
+
+def cell_command(folder: Path, deadline_s: float | None) -> list[str]:
+    """What runs the cell of a folder; `deadline_s` is Unix time."""
+    command = [sys.executable, "-m", "swarmd.experiment.cell", str(folder)]
+    return command if deadline_s is None else [*command, "--deadline", f"{deadline_s:.3f}"]
+
+
+class CellProcess:
+    """A running cell. `poll` it; `end` it when it is to stop. What it says is in `output.log` of its folder."""
+
+    def __init__(
+        self,
+        planned: PlannedCell,
+        root: Path,
+        *,
+        deadline_s: float | None,
+        guard: Guard,
+        inherited: tuple[int, ...] = (),
+        command: Command = cell_command,
+    ) -> None:
+        self.planned, self.folder, self._guard = planned, planned.folder(root), guard
+        self.began_s = time.monotonic()
+        self.round, self.rounds = 0, planned.cell.rounds
+        _prepare(planned.cell, self.folder)
+        with (self.folder / "output.log").open("ab") as output:
+            self._process = subprocess.Popen(
+                command(self.folder, deadline_s),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env=_environment(planned.cell),
+                pass_fds=inherited,
+                start_new_session=True,  # Ctrl-C is ours to pass on
+            )
+        guard.watch(self._process.pid)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def seconds(self) -> float:
+        """Since its start."""
+        return time.monotonic() - self.began_s
+
+    def poll(self) -> Cell | None:
+        """What became of the cell, once it has ended."""
+        code = self._process.poll()
+        return None if code is None else self._ended(code)
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM: end in order."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process.pid, signal.SIGTERM)
+
+    def end(self, patience_s: float) -> Cell:
+        """Wait so long for its end, then end it for certain."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience_s)
+        kill_group(self._process.pid)
+        self._process.wait()
+        return self._ended(EXIT_STOPPED)
+
+    def _ended(self, code: int) -> Cell:
+        kill_group(self._process.pid)  # whatever it has left behind
+        self._guard.forget(self._process.pid)
+        shutil.rmtree(scratch_of(self._process.pid), ignore_errors=True)
+        self._reader.join(5.0)
+        try:
+            cell = Cell.load(self.folder)
+        except StateError:
+            cell = self.planned.cell
+        if cell.status != "pending":
+            return cell
+        stopped = code in (EXIT_STOPPED, 130)
+        error = "" if stopped else cell.error or f"{_end_of(code)}; {self._last_words()}"
+        cell = replace(
+            cell,
+            status="stopped" if stopped else "failed",
+            num_rounds_done=max(cell.num_rounds_done, self.round),
+            seconds=cell.seconds or round(self.seconds, 1),
+            error=error,
+        )
+        cell.save(self.folder)
+        return cell
+
+    def _last_words(self) -> str:
+        try:
+            text = (self.folder / "output.log").read_bytes()[-_WORDS_BYTES:].decode(errors="replace").strip()
+        except OSError:
+            text = ""
+        return f"its last words: {text.splitlines()[-1]}" if text else "it said nothing"
+
+    def _read(self) -> None:
+        """Progress lines set the round; anything else goes to the log."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            try:
+                told = json.loads(line)
+                self.round, self.rounds = int(told["round"]), int(told["rounds"])
+            except (ValueError, KeyError, TypeError):
+                with contextlib.suppress(OSError), (self.folder / "output.log").open("ab") as output:
+                    output.write(line)
+
+
+def _prepare(cell: Cell, folder: Path) -> None:
+    """A fresh folder for a simulation, which starts over; real nodes of the same cell go on from their checkpoints."""
+    try:
+        found = read_cell(folder)
+    except StateError:
+        found = None
+    resumable = cell.runner == "processes" and found is not None and not differences(cell, found)
+    if not resumable or (found or {}).get("status") == "done":
+        shutil.rmtree(folder, ignore_errors=True)
+    cell.save(folder)
+
+
+def _environment(cell: Cell) -> dict[str, str]:
+    """One thread for a simulation, and none of the settings by which this machine's own nodes may be configured."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("SWARMD_")}
+    kept["TOKENIZERS_PARALLELISM"] = "false"
+    if cell.runner == "simulation":
+        kept |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    return kept
+
+
+def _end_of(code: int) -> str:
+    if code == 0:
+        return "it ended well but wrote no result"
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

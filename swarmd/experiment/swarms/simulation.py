@@ -1,0 +1,259 @@
+"""A whole swarm in one process: the daemon's own loops, one step after the other in virtual time, with gossip in memory.
+
+Each node is built and wired as `swarmd start` builds and wires it; what differs is the clock, that its workers are objects
+instead of processes, and that a schedule decides whose round is next. Nothing runs side by side, so one seed gives one run, bit for
+bit. A round of a normal node takes one virtual second, a tenth more or less; real time is measured and decides nothing.
+"""
+
+import heapq
+import math
+import os
+import random
+import shutil
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import trio
+
+from swarmd.atomic import write_atomically
+from swarmd.config import load_config
+from swarmd.datadir import DataDir
+from swarmd.experiment.cell import Cell, NodeSpec, OnProgress, Stopped, experiment_of, scratch_of
+from swarmd.experiment.swarms.by_hand import identity_seed
+from swarmd.experiment.swarms.gossip import MemoryGossip
+from swarmd.experiment.swarms.models import model_setting
+from swarmd.experiment.swarms.workers import InProcess, Port, SharedScorer
+from swarmd.launch import policy_settings
+from swarmd.loops.generate import Generate, OwnBatch
+from swarmd.loops.ingest import Ingest
+from swarmd.loops.share import Share
+from swarmd.loops.update import Update
+from swarmd.parts import Node, build
+from swarmd.policy.service import PolicyService
+from swarmd.protocol.manifest import Manifest
+from swarmd.questions.service import ScorerService
+from swarmd.wiring import make_generate, make_ingest, make_share, make_update
+
+# Virtual time begins here: any fixed moment does, and this one is plainly not now.
+EPOCH_MS = 1_000_000_000_000
+# A round's length varies by so much either way, so that nodes do not march in step. At 0 the same node would always be first.
+JITTER = 0.1
+
+
+@dataclass
+class Clock:
+    """Virtual time in seconds since the start."""
+
+    now_s: float = 0.0
+
+    def now_ms(self) -> int:
+        """Virtual Unix time in milliseconds."""
+        return EPOCH_MS + round(self.now_s * 1000)
+
+
+async def inline(function: Any, *args: Any) -> Any:
+    """`RunBlocking` in the calling thread."""
+    return function(*args)
+
+
+@dataclass
+class SimulatedNode:
+    """One node's loops, and what waits to be ingested."""
+
+    spec: NodeSpec
+    node: Node
+    generate: Generate
+    share: Share
+    ingest: Ingest
+    update: Update
+    outbox: trio.MemoryReceiveChannel[OwnBatch]
+    inbox: deque[bytes]
+    rng: random.Random
+
+    async def begin(self) -> None:
+        """Its first evaluation."""
+        await self.update.begin()
+
+    async def round(self) -> None:
+        """Generate, share, take in what came, update."""
+        await self.generate.once()
+        while self.outbox.statistics().current_buffer_used:
+            await self.share.once(self.outbox.receive_nowait())
+        while self.inbox:
+            await self.ingest.once(self.inbox.popleft())
+        own = await self.node.progress.take_own()
+        assert own is not None, "nobody asks a simulated node to stop"
+        await self.update.one(own)
+
+    async def end(self) -> None:
+        """Its last evaluation."""
+        self.node.progress.evaluate_at_stop = True
+        await self.update.end()
+
+    def duration_s(self) -> float:
+        """Virtual seconds of its next round."""
+        return self.rng.uniform(1 - JITTER, 1 + JITTER) / self.spec.speed
+
+
+def run_cell(cell: Cell, directory: Path, *, deadline_s: float | None, on_progress: OnProgress) -> None:
+    """Run a cell; each node's records are in `directory/node-k` at the end, also when it was stopped.
+
+    Raises:
+        Stopped: at `deadline_s` (Unix time).
+        SwarmdError: settings that no node would start with.
+    """
+    torch.set_num_threads(1)
+    scratch = scratch_of(os.getpid())
+    shutil.rmtree(scratch, ignore_errors=True)  # of a killed process that had this number
+    scratch.mkdir(mode=0o700)
+    try:
+        trio.run(_run, cell, experiment_of(directory), scratch, deadline_s, on_progress)
+    finally:
+        for number in range(len(cell.nodes)):
+            _keep(scratch / f"node-{number}", directory / f"node-{number}")
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _keep(node: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("rounds.jsonl", "evaluations.jsonl"):
+        if (node / name).exists():
+            shutil.copyfile(node / name, target / name)
+
+
+async def _run(
+    cell: Cell, experiment: Path, scratch: Path, deadline_s: float | None, on_progress: OnProgress
+) -> None:
+    simulation = Simulation(cell, experiment, scratch, Clock())
+    try:
+        await simulation.run(deadline_s, on_progress)
+    finally:
+        simulation.close()
+
+
+class Simulation:
+    """The nodes of a cell and their common world."""
+
+    def __init__(self, cell: Cell, experiment: Path, scratch: Path, clock: Clock) -> None:
+        self._cell, self._experiment, self._scratch, self._clock = cell, experiment, scratch, clock
+        self._gossip: MemoryGossip | None = None
+        self._scorer: SharedScorer | None = None
+        self._nodes: list[SimulatedNode | None] = [None] * len(cell.nodes)
+        # Everybody goes on until the last to join has had its rounds.
+        self._end_s = cell.rounds + max(spec.joins_at_round for spec in cell.nodes)
+
+    async def run(self, deadline_s: float | None, on_progress: OnProgress) -> None:
+        """Rounds in the order of virtual time, until it is over."""
+        queue = [(float(spec.joins_at_round), number) for number, spec in enumerate(self._cell.nodes)]
+        heapq.heapify(queue)
+        while queue:
+            at_s, number = heapq.heappop(queue)
+            num_done = int(self._cell.rounds * at_s / self._end_s)
+            if deadline_s is not None and time.time() > deadline_s:
+                raise Stopped(num_done)
+            self._clock.now_s = at_s
+            node = self._nodes[number]
+            if node is None:
+                node = self._nodes[number] = self._join(number)
+                await node.begin()
+                # Nodes do not start at one moment; which is first differs by seed.
+                heapq.heappush(queue, (at_s + node.rng.random() * node.duration_s(), number))
+                continue
+            await node.round()
+            if number == 0:
+                on_progress(num_done, self._cell.rounds)
+            if node.node.progress.round < self.num_rounds(node.spec):
+                heapq.heappush(queue, (at_s + node.duration_s(), number))
+            else:
+                await node.end()
+
+    def num_rounds(self, spec: NodeSpec) -> int:
+        """How many a node does from when it joins to the end; at least one."""
+        return max(1, round((self._end_s - spec.joins_at_round) * spec.speed))
+
+    def close(self) -> None:
+        """End what has processes or files."""
+        for node in self._nodes:
+            if node is not None:
+                node.node.buffer.close()
+        if self._scorer is not None:
+            self._scorer.close()
+
+    def _join(self, number: int) -> SimulatedNode:
+        spec = self._cell.nodes[number]
+        data_dir = DataDir(self._scratch / f"node-{number}")
+        data_dir.root.mkdir(parents=True)
+        write_atomically(data_dir.identity, identity_seed(self._cell.seed, number), mode=0o600)
+        node = build(
+            load_config(flags=flags_of(self._cell, spec, self._experiment), environ={}),
+            data_dir,
+            rounds_max=None,
+            say=lambda line: None,
+        )
+        node.now_ms, node.run_blocking = self._clock.now_ms, inline
+        inbox: deque[bytes] = deque()
+
+        def emit(name: str, data: dict[str, Any]) -> None:
+            inbox.append(data["data"])
+
+        network = Port(self._gossip_of(node.manifest).join(node.identity.peer_id, emit))
+        node.children.update(
+            scorer=InProcess(self._scorer_of(node)), generation=InProcess(_policy_of(node)), network=network
+        )
+        outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](math.inf)
+        _, never = trio.open_memory_channel[bytes](0)
+        rng = random.Random(f"swarmd experiment time {self._cell.seed} {number}")
+        return SimulatedNode(
+            spec=spec,
+            node=node,
+            generate=make_generate(node, outbox_in),
+            share=make_share(node, network, outbox_out, inbox.append),
+            ingest=make_ingest(node, never),
+            update=make_update(node),
+            outbox=outbox_out,
+            inbox=inbox,
+            rng=rng,
+        )
+
+    def _gossip_of(self, manifest: Manifest) -> MemoryGossip:
+        if self._gossip is None:
+            self._gossip = MemoryGossip(manifest, self._clock.now_ms)
+        return self._gossip
+
+    def _scorer_of(self, node: Node) -> SharedScorer:
+        if self._scorer is None:
+            service = ScorerService(
+                lambda name, data: None,
+                manifest=node.manifest.to_bytes(),
+                sandbox=node.config.questions.sandbox,
+            )
+            self._scorer = SharedScorer(service)
+        return self._scorer
+
+
+def flags_of(cell: Cell, spec: NodeSpec, experiment: Path) -> dict[str, Any]:
+    """The settings of one node: those every simulated node has, the arm's, its own."""
+    fixed: dict[str, Any] = {
+        "policy.device": "cpu",
+        "policy.model": model_setting(spec.model, experiment),
+        "policy.threads": 1,
+    }
+    if spec.datasets:
+        fixed["questions.datasets"] = list(spec.datasets)
+    return {**fixed, **cell.settings, **spec.settings}
+
+
+def _policy_of(node: Node) -> PolicyService:
+    return PolicyService(
+        lambda name, data: None,
+        roles=("generate", "update"),
+        model_dir=str(node.model.path),
+        device=node.placement.generation,
+        threads=1,
+        settings=policy_settings(node.config, node.model),
+        checkpoints_dir=None,
+    )

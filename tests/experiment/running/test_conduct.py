@@ -1,0 +1,318 @@
+"""`swarmd experiment run` from its words to its end: choices, refusals, the dry run, what is said at the end."""
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from swarmd.cli.main import swarmd
+from swarmd.errors import ConfigError, NoDevice, StateError
+from swarmd.experiment.arms import ARMS
+from swarmd.experiment.cell import Cell
+from swarmd.experiment.presets import PRESETS
+from swarmd.experiment.running import conduct as module
+from swarmd.experiment.running.conduct import (
+    Request,
+    chosen_jobs,
+    chosen_preset,
+    chosen_scenarios,
+    chosen_seeds,
+    conduct,
+)
+from swarmd.experiment.running.dry_run import describe, require_devices
+from swarmd.experiment.running.plan import make_plan
+from swarmd.experiment.swarms.by_hand import identity_seed, start_commands
+from swarmd.protocol.manifest import load_manifest
+from swarmd.protocol.signing import Identity
+from tests.experiment.running.planned import fake, quiet
+
+SMALL = Request("smoke", arms=("8/0,4/4",), seeds="0,1", rounds=3, num_nodes=2, jobs=2)
+REPORT = module.report
+
+
+@pytest.fixture(autouse=True)
+def no_report(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Fake cells have nothing to report on."""
+    reported: list[Path] = []
+    monkeypatch.setattr(module, "report", lambda root, display: reported.append(root))
+    return reported
+
+
+def run(request: Request, folder: Path, how: str = "done", **by_arm: str) -> tuple[int, str]:
+    display, out = quiet()
+    code = conduct(
+        replace(request, folder=folder), argv=["swarmd"], display=display, command=fake(how, **by_arm)
+    )
+    return code, out.getvalue()
+
+
+# ---------------------------------------------------------------- choices
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [
+        (None, [0]),
+        ("3", [0, 1, 2]),
+        ("0,1,2", [0, 1, 2]),
+        ("7,", [7]),
+        ("10-12,5", [10, 11, 12, 5]),
+        ("0", []),
+    ],
+)
+def test_seeds_are_a_number_of_them_a_list_or_a_range(text: str | None, seeds: list[int]) -> None:
+    assert chosen_seeds(text, PRESETS["smoke"]) == seeds
+
+
+@pytest.mark.parametrize("text", ["a", "1,b", "5-3", "0-99999", "-1,"])
+def test_seeds_that_cannot_be_read_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        chosen_seeds(text, PRESETS["smoke"])
+
+
+def test_an_unknown_scenario_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError) as refused:
+        chosen_scenarios("alike,lat", PRESETS["smoke"])
+    assert "did you mean 'late'" in str(refused.value)
+    assert "specialised" in str(refused.value)
+
+
+def test_the_command_line_changes_the_preset() -> None:
+    settings = (("policy.model", "other"), ("update.clip_low", "0.1"))
+    preset = chosen_preset(Request("paper", rounds=5, num_nodes=2, runner="simulation", settings=settings))
+    assert (preset.rounds, preset.num_nodes, preset.runner, preset.model) == (5, 2, "simulation", "other")
+    assert preset.settings["update.clip_low"] == "0.1"
+    assert "policy.model" not in preset.settings
+    assert not preset.one_device_each
+
+
+def test_an_unknown_preset_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown preset 'huge'"):
+        chosen_preset(Request("huge"))
+
+
+def test_jobs_are_as_asked_or_as_many_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    smoke = PRESETS["smoke"]
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
+    assert chosen_jobs(5, smoke, 1) == 5
+    assert chosen_jobs(None, smoke, 3) <= 3
+    assert chosen_jobs(None, replace(smoke, runner="processes"), 8) == 1
+    assert chosen_jobs(None, PRESETS["paper"], 8) == 1
+    monkeypatch.setattr(module, "look", lambda device: replace(_room(), free_bytes=5 * 2**29))
+    assert chosen_jobs(None, smoke, 8) == 2
+
+
+def _room() -> Any:
+    from swarmd.policy.plans.room import Room
+
+    return Room(None, None)
+
+
+# ---------------------------------------------------------------- runs
+
+
+def test_a_run_ends_with_its_report(tmp_path: Path, no_report: list[Path]) -> None:
+    code, said = run(SMALL, tmp_path)
+    assert code == 0
+    assert said.startswith(f"4 cells of 2 nodes and 3 rounds in {tmp_path}; 2 at a time")
+    assert no_report == [tmp_path]
+    assert json.loads((tmp_path / "experiment.json").read_text())["preset"] == "smoke"
+
+
+def test_the_same_command_again_has_nothing_to_do(tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    code, said = run(SMALL, tmp_path, "fails")
+    assert (code, "4 are done already" in said) == (0, True)
+
+
+def test_what_failed_is_run_again(tmp_path: Path) -> None:
+    code, said = run(SMALL, tmp_path, arm_8_0="fails")
+    assert code == 1
+    assert "failed: alike 8/0 seed 0: exit code 3" in said
+    assert "the same command goes on from there" in said
+    code, said = run(SMALL, tmp_path)
+    assert (code, "2 are done already" in said) == (0, True)
+
+
+def test_another_specification_is_refused_unless_asked_for(tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    with pytest.raises(StateError, match="rounds was 3, now 4"):
+        run(replace(SMALL, rounds=4), tmp_path)
+    assert run(replace(SMALL, rounds=4, again=True), tmp_path)[0] == 0
+
+
+def test_more_arms_are_added_to_those_that_are_done(tmp_path: Path) -> None:
+    run(SMALL, tmp_path)
+    code, said = run(replace(SMALL, arms=("paper",)), tmp_path)
+    assert (code, "8 cells" in said, "4 are done already" in said) == (0, True, True)
+
+
+def test_a_budget_that_is_too_small_starts_nothing_and_says_what_is_missing(
+    tmp_path: Path, no_report: list[Path]
+) -> None:
+    code, said = run(replace(SMALL, minutes=0.01), tmp_path)
+    assert code == 75
+    assert "missing: alike 8/0 seed 0, alike 4/4 seed 0, alike 8/0 seed 1, alike 4/4 seed 1" in said
+    assert no_report == [tmp_path]
+
+
+def test_without_a_finished_cell_there_is_no_report(tmp_path: Path) -> None:
+    run(replace(SMALL, minutes=0.01), tmp_path)
+    display, out = quiet()
+    REPORT(tmp_path, display)
+    assert "no report: " in out.getvalue()
+    assert not (tmp_path / "report").exists()
+
+
+def test_models_that_a_scenario_needs_are_built_before_its_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[set[str]] = []
+    monkeypatch.setattr(module, "ensure", lambda names, root, say: asked.append(names))
+    run(replace(SMALL, scenarios="mixed", num_nodes=4), tmp_path)
+    assert asked == [{"tiny", "narrow", "wide"}]
+
+
+# ---------------------------------------------------------------- the dry run
+
+
+def test_a_dry_run_starts_nothing(tmp_path: Path) -> None:
+    code, said = run(replace(SMALL, dry_run=True), tmp_path / "new", "fails")
+    assert code == 0
+    assert not (tmp_path / "new").exists()
+    assert "alike 4/4 seed 1" in said
+    assert "experience.mix=4/4" in said
+    assert "This machine: has what it takes" in said
+    assert "core-hours" in said
+
+
+def paper(num_gpus: int, **changes: Any) -> str:
+    preset = replace(PRESETS["paper"], **changes)
+    plan = make_plan(preset, [ARMS["8/0"], ARMS["4/4"]], [0], ["alike"])
+    return "\n".join(describe(preset, plan, load_manifest("reasoning"), jobs=1, num_gpus=num_gpus))
+
+
+def test_the_papers_setting_is_the_papers() -> None:
+    said = paper(8)
+    assert "2 cells of 8 nodes and 2000 rounds, processes, model Qwen2.5-0.5B" in said
+    for setting in ("completions=8", "clip_low=0.2", "clip_high=0.28", "weight_decay=0"):
+        assert setting in said
+    names = {dataset.name for dataset in load_manifest("reasoning").datasets}
+    assert names == {
+        "base_conversion", "basic_arithmetic", "arc_1d", "bf", "propositional_logic",
+        "fraction_simplification", "decimal_arithmetic", "calendar_arithmetic", "binary_matrix",
+    }  # fmt: skip
+    assert all(name in said for name in names)
+
+
+def test_the_papers_cost_is_an_estimate_that_shows_its_assumptions() -> None:
+    said = paper(8)
+    # 8 nodes x 2000 rounds x 8 questions x 8 completions x 256 tokens
+    assert "262 M" in said
+    assert "ESTIMATE:" in said
+    assert "GPU-hours" in said
+    assert "NOT measured" in said
+    assert "at 200/s a sequence" in said
+
+
+def test_what_the_paper_does_not_state_is_listed_with_what_was_chosen() -> None:
+    said = paper(8)
+    for word in ("temperature", "token limit", "loss normalisation", "learning rate", "seeds", "prompt"):
+        assert word in said.split("not stated by the paper")[1]
+
+
+@pytest.mark.parametrize(
+    ("num_gpus", "said"), [(8, "has what it takes"), (3, "has 3 GPUs, and 8 nodes need 8")]
+)
+def test_whether_this_machine_will_do_is_told(num_gpus: int, said: str) -> None:
+    assert f"This machine: {said}" in paper(num_gpus)
+
+
+def test_a_real_paper_run_needs_its_gpus() -> None:
+    with pytest.raises(NoDevice, match="has 0 GPUs, and 8 nodes need 8"):
+        require_devices(PRESETS["paper"], num_gpus=0)
+    require_devices(replace(PRESETS["paper"], num_nodes=2), num_gpus=2)
+    require_devices(replace(PRESETS["paper"], runner="simulation"), num_gpus=1)
+    require_devices(PRESETS["laptop"], num_gpus=0)
+
+
+def test_nodes_by_hand_have_the_cells_settings_and_find_the_first() -> None:
+    preset = PRESETS["paper"]
+    (cell,) = make_plan(preset, [ARMS["4/4"]], [2], ["alike"])
+    lines = start_commands(cell, Path("runs/x"))
+    starts = [line for line in lines if line.startswith("swarmd start")]
+    assert len(starts) == 8
+    first = Identity.from_seed(identity_seed(2, 0)).peer_id
+    assert "--bootstrap" not in starts[0]
+    assert all(f"--bootstrap /ip4/HOST-0/tcp/4810/p2p/{first}" in line for line in starts[1:])
+    for line in starts:
+        assert "--rounds 2000" in line
+        assert "--set experience.mix=4/4" in line
+        assert "--set policy.model=Qwen2.5-0.5B" in line
+    assert "--data-dir runs/x/cells/alike/4-4/seed-2/node-0 " in starts[0]
+
+
+def test_by_hand_ends_with_a_cell_that_a_report_can_read(tmp_path: Path) -> None:
+    (cell,) = make_plan(PRESETS["paper"], [ARMS["4/4"]], [2], ["alike"])
+    cell.folder(tmp_path).mkdir(parents=True)
+    subprocess.run(start_commands(cell, tmp_path)[-1], shell=True, check=True)
+    found = Cell.load(cell.folder(tmp_path))
+    assert (found.status, found.spec) == ("done", cell.cell.spec)
+
+
+def test_an_identity_by_hand_is_that_of_the_cells_node(tmp_path: Path) -> None:
+    (cell,) = make_plan(PRESETS["smoke"], [ARMS["4/4"]], [2], ["alike"])
+    subprocess.run(start_commands(cell, tmp_path)[0], shell=True, check=True)
+    key = cell.folder(tmp_path) / "node-0" / "identity.key"
+    assert (key.read_bytes(), key.stat().st_mode & 0o777) == (identity_seed(2, 0), 0o600)
+
+
+def test_by_hand_and_simulated_identities_are_the_same() -> None:
+    from swarmd.experiment.swarms import simulation
+
+    assert identity_seed(3, 1) == simulation.identity_seed(3, 1)
+
+
+# ---------------------------------------------------------------- the command
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(swarmd, ["experiment", "run", *arguments])
+
+
+def test_the_command_passes_its_options_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen: list[Request] = []
+
+    def take(request: Request, **others: Any) -> int:
+        seen.append(request)
+        return 75
+
+    monkeypatch.setattr(module, "conduct", take)
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)
+    result = invoke(
+        "--preset", "laptop", "--arms", "8/0", "--arms", "x:update.clip_low=0.1,update.clip_high=0.3", "--seeds", "3",
+        "--scenario", "late", "--rounds", "9", "--nodes", "4", "--minutes", "1.5", "--jobs", "2", "--runner", "processes",
+        "--set", "evaluate.completions=2", "--again", "--dry-run", str(tmp_path),
+    )  # fmt: skip
+    assert result.exit_code == 75
+    assert seen == [
+        Request(
+            "laptop", ("8/0", "x:update.clip_low=0.1,update.clip_high=0.3"), "3", "late", 9, 4, 1.5, 2, "processes",
+            (("evaluate.completions", "2"),), again=True, dry_run=True, folder=tmp_path,
+        )
+    ]  # fmt: skip
+
+
+def test_the_command_knows_every_preset() -> None:
+    assert all(name in invoke("--help").output for name in PRESETS)
+
+
+def test_a_real_dry_run_through_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("signal.signal", lambda number, handler: None)
+    result = invoke("--preset", "paper", "--dry-run")
+    assert result.exit_code == 0
+    assert "swarmd start --data-dir runs/by-hand/cells/alike/8-0/seed-0/node-7" in result.output

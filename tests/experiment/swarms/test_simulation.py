@@ -1,0 +1,213 @@
+"""A swarm in one process: the same seeds give the same bytes, and speed, lateness and the shared scorer do what they say."""
+
+import json
+import time
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from swarmd.errors import ConfigError, StateError, SwarmdError
+from swarmd.experiment.cell import Cell, NodeSpec, Stopped, experiment_of, run_cell
+from swarmd.experiment.scenarios import SCENARIOS, nodes_of
+from swarmd.experiment.swarms.simulation import EPOCH_MS
+from swarmd.experiment.swarms.workers import InProcess, SharedScorer
+
+SETTINGS = {
+    "experience.mix": "2/2",
+    "evaluate.num_questions": 8,
+    "evaluate.completions": 1,
+    "evaluate.every_rounds": 2,
+}
+
+
+def cell(*nodes: NodeSpec, rounds: int = 3, seed: int = 0, **settings: object) -> Cell:
+    nodes = nodes or (NodeSpec("node-0"), NodeSpec("node-1"))
+    return Cell("alike", "2/2", {**SETTINGS, **settings}, seed, nodes, rounds)
+
+
+def run(cell: Cell, directory, deadline_s: float | None = None) -> Cell:
+    cell.save(directory)
+    return run_cell(directory, deadline_s=deadline_s, on_progress=lambda done, rounds: None)
+
+
+def records(directory, number: int, name: str = "rounds") -> list[dict]:
+    return [json.loads(line) for line in (directory / f"node-{number}" / f"{name}.jsonl").open()]
+
+
+def untimed(records: list[dict]) -> list[dict]:
+    return [{key: value for key, value in r.items() if not key.startswith("seconds")} for r in records]
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("first") / "cell"
+    return run(cell(), directory), directory
+
+
+def test_the_same_seed_gives_the_same_run_to_the_last_bit(first, tmp_path):
+    _, directory = first
+    run(cell(), tmp_path)
+    for number in (0, 1):
+        for name in ("rounds", "evaluations"):
+            assert untimed(records(directory, number, name)) == untimed(records(tmp_path, number, name))
+
+
+def test_another_seed_gives_another_run(first, tmp_path):
+    run(cell(seed=1), tmp_path)
+    assert untimed(records(tmp_path, 0)) != untimed(records(first[1], 0))
+
+
+def test_a_cell_says_how_it_went(first):
+    done, directory = first
+    assert (done.status, done.num_rounds_done) == ("done", 3)
+    assert Cell.load(directory) == done
+    assert done.spec == cell().spec
+    assert [record["round"] for record in records(directory, 1)] == [1, 2, 3]
+    assert [result["round"] for result in records(directory, 1, "evaluations")] == [0, 2, 3]
+    assert {path.name for path in (directory / "node-0").iterdir()} == {"rounds.jsonl", "evaluations.jsonl"}
+
+
+def test_nodes_hear_of_each_other_and_of_nobody_else(first):
+    _, directory = first
+    last = records(directory, 0)[-1]
+    assert last["num_shared"] == 6
+    assert last["num_received"] == pytest.approx(6, abs=2)  # they do not march in step
+    assert last["rejected"] == 0
+
+
+def test_in_every_arm_of_a_seed_a_node_asks_the_same_questions(first, tmp_path):
+    run(cell(**{"experience.mix": "2/0"}), tmp_path)
+    mine, other = records(first[1], 0)[0], records(tmp_path, 0)[0]
+    assert mine["reward_own"] == other["reward_own"]
+    assert mine["num_generated_tokens"] == other["num_generated_tokens"]
+
+
+def test_a_slow_node_does_fewer_rounds_and_a_late_one_starts_later(tmp_path):
+    nodes = (NodeSpec("node-0"), NodeSpec("node-1", speed=0.5), NodeSpec("node-2", joins_at_round=2))
+    run(cell(*nodes, rounds=4), tmp_path)
+    rounds = [records(tmp_path, number) for number in range(3)]
+    assert [len(of_node) for of_node in rounds] == [6, 3, 4]
+    assert rounds[2][0]["time_ms"] >= EPOCH_MS + 2000
+    assert rounds[2][0]["num_received"] <= 2 * 2, "what was said before it came is not repeated to it"
+
+
+def test_a_deadline_stops_a_cell_and_keeps_what_there_is(tmp_path):
+    stopped = run(cell(), tmp_path, deadline_s=0.0)
+    assert (stopped.status, stopped.num_rounds_done) == ("stopped", 0)
+
+
+def test_a_setting_that_no_node_starts_with_fails_the_cell(tmp_path):
+    with pytest.raises(ConfigError, match="mix"):
+        run(cell(**{"experience.mix": "none"}), tmp_path)
+    failed = Cell.load(tmp_path)
+    assert failed.status == "failed"
+    assert "mix" in failed.error
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"nodes": [{"nam": 1}]}'])
+def test_a_cell_that_cannot_be_read_is_a_clear_error(tmp_path, text):
+    (tmp_path / "cell.json").write_text(text)
+    with pytest.raises(StateError, match=r"cannot read .*cell\.json"):
+        Cell.load(tmp_path)
+
+
+def test_a_variant_that_was_not_built_is_a_clear_error(tmp_path):
+    with pytest.raises(StateError, match="no model in"):
+        run(cell(NodeSpec("node-0", "narrow")), tmp_path / "cells" / "mixed" / "2-2" / "seed-0")
+
+
+def test_scenarios():
+    for name in SCENARIOS:
+        nodes = nodes_of(name, 8, "tiny", 100)
+        assert [node.name for node in nodes] == [f"node-{number}" for number in range(8)]
+    assert [node.speed for node in nodes_of("mixed", 8, "tiny", 100)].count(0.1) == 1
+    asked = Counter(name for node in nodes_of("specialised", 7, "tiny", 100) for name in node.datasets)
+    assert set(asked.values()) == {2}
+    assert [node.joins_at_round for node in nodes_of("late", 4, "tiny", 100)] == [0, 0, 0, 50]
+    with pytest.raises(ConfigError, match="no scenario"):
+        nodes_of("other", 8, "tiny", 100)
+    with pytest.raises(ConfigError, match="made for the model tiny"):
+        nodes_of("mixed", 8, "Qwen2.5-0.5B", 100)
+
+
+def test_the_experiments_folder_is_four_above_a_cell(tmp_path):
+    assert experiment_of(tmp_path / "cells" / "alike" / "4-4" / "seed-0") == tmp_path
+
+
+class FakeScorer:
+    """Rewards a text by its length; counts what it is asked."""
+
+    OPS = frozenset({"questions", "score"})
+
+    def __init__(self) -> None:
+        self.scored: list[tuple[int, int, str]] = []
+        self.late = False
+
+    def start(self):
+        return {"sandbox": "none"}
+
+    def questions(self, items):
+        return {
+            "prompts": [f"{dataset} {seed}" for dataset, seed in items],
+            "held_out": [seed == 9 for _, seed in items],
+        }
+
+    def score(self, items, deadline_s):
+        self.scored += [(dataset, seed, text) for dataset, seed, texts in items for text in texts]
+        rewards = [[0.0 if self.late else len(text) / 10 for text in texts] for _, _, texts in items]
+        return {
+            **self.questions([item[:2] for item in items]),
+            "rewards": rewards,
+            "reasons": {"deadline": 1} if self.late else {},
+        }
+
+
+def test_the_shared_scorer_asks_once_and_answers_as_the_scorer_does():
+    scorer = FakeScorer()
+    shared = SharedScorer(scorer)
+    items = [[0, 1, ["a", "bb", "a"]], [1, 9, ["a"]]]
+    assert shared.score(items, 1.0) == scorer.score(items, 1.0)
+    scorer.scored.clear()
+    assert shared.score([[0, 1, ["bb", "ccc"]]], 1.0)["rewards"] == [[0.2, 0.3]]
+    assert scorer.scored == [(0, 1, "ccc")]
+    assert shared.questions([[1, 9], [0, 1]]) == {"prompts": ["1 9", "0 1"], "held_out": [True, False]}
+
+
+def test_what_came_too_late_is_scored_again():
+    scorer = FakeScorer()
+    shared = SharedScorer(scorer)
+    scorer.late = True
+    answer = shared.score([[0, 1, ["bb"]]], 1.0)
+    assert (answer["rewards"], answer["reasons"]) == ([[0.0]], {"deadline": 1})
+    scorer.late = False
+    assert shared.score([[0, 1, ["bb"]]], 1.0)["rewards"] == [[0.2]]
+
+
+async def test_a_worker_in_process_serves_its_operations_only():
+    worker = InProcess(FakeScorer())
+    assert worker.info == await worker.wait_ready() == {"sandbox": "none"}
+    assert (await worker.call("questions", items=[[0, 1]], within_s=1.0))["prompts"] == ["0 1"]
+    with pytest.raises(SwarmdError, match="no operation 'start'"):
+        await worker.call("start")
+
+
+def test_stopped_tells_how_far_it_came():
+    assert "after 7 rounds" in str(Stopped(7))
+    assert replace(cell(), status="done").spec == cell().spec
+
+
+async def test_the_time_of_an_operation_is_that_of_this_process():
+    class Sleeper:
+        OPS = frozenset({"update"})
+
+        def start(self):
+            return {}
+
+        def update(self):
+            time.sleep(0.2)
+            return {"seconds": 5.0, "seconds_update": 5.0, "loss": 1.0}
+
+    answer = await InProcess(Sleeper()).call("update")
+    assert answer["loss"] == 1.0
+    assert answer["seconds"] == answer["seconds_update"] < 0.2, "waiting is not work"
