@@ -6,19 +6,20 @@ writes back how it ended. It prints its progress as JSON lines, ends with 0 when
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from swarmd.atomic import write_atomically
-from swarmd.errors import StateError, SwarmdError
+from swarmd.errors import ConfigError, StateError, SwarmdError
 
 EXIT_STOPPED = 75
 Status = Literal["pending", "done", "stopped", "failed"]
@@ -87,6 +88,34 @@ class Cell:
         """What decides the outcome; the rest is how it went."""
         outcome = ("status", "num_rounds_done", "seconds", "error")
         return {key: value for key, value in asdict(self).items() if key not in outcome}
+
+
+def settings_of(cell: Cell, node: NodeSpec) -> dict[str, Any]:
+    """`section.key` to value of one node: its model and datasets, then the cell's, then its own."""
+    datasets = {"questions.datasets": ",".join(node.datasets)} if node.datasets else {}
+    return {"policy.model": node.model, **datasets, **cell.settings, **node.settings}
+
+
+def rounds_of(cell: Cell, node: NodeSpec) -> int:
+    """Rounds that a node does: a normal one the cell's, counted from when the last joiner starts; a fast one more."""
+    end = cell.rounds + max(other.joins_at_round for other in cell.nodes)
+    return max(1, round((end - node.joins_at_round) * node.speed))
+
+
+def require_equal_speeds(nodes: Sequence[NodeSpec]) -> None:
+    """Raises ConfigError for a node that is to be slower or faster than its machine makes it."""
+    for node in nodes:
+        if node.speed != 1.0:
+            raise ConfigError(
+                f"{node.name} is to run at {node.speed} times the speed of others",
+                "a real node is as fast as its machine",
+                "scenarios with speeds need --runner simulation",
+            )
+
+
+def identity_seed(seed: int, number: int) -> bytes:
+    """The 32-byte identity of node `number` in every cell of one seed, so that its questions are the same in every arm."""
+    return hashlib.sha256(f"swarmd experiment {seed} {number}".encode()).digest()
 
 
 def experiment_of(cell_dir: Path) -> Path:

@@ -14,9 +14,9 @@ import math
 import statistics
 from dataclasses import dataclass, field
 
-from swarmd.experiment.cell import NodeSpec
+from swarmd.experiment.cell import NodeSpec, rounds_of
 from swarmd.experiment.presets import Preset, Rates
-from swarmd.experiment.running.plan import PlannedCell, rounds_of
+from swarmd.experiment.running.plan import PlannedCell
 
 
 @dataclass(frozen=True)

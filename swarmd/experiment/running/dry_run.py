@@ -5,9 +5,9 @@ from pathlib import Path
 
 from swarmd.errors import NoDevice
 from swarmd.experiment.presets import Preset
+from swarmd.experiment.running.by_hand import start_commands
 from swarmd.experiment.running.cost import NOTHING, amount, cell_cost, duration
 from swarmd.experiment.running.plan import PlannedCell
-from swarmd.experiment.swarms.by_hand import start_commands
 from swarmd.launch import count_gpus
 from swarmd.protocol.manifest import Manifest
 

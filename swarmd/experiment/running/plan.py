@@ -12,7 +12,7 @@ from typing import Any
 from swarmd.config import Config, load_config
 from swarmd.errors import ConfigError, StateError
 from swarmd.experiment.arms import Arm, check_settings
-from swarmd.experiment.cell import Cell, NodeSpec
+from swarmd.experiment.cell import Cell, NodeSpec, require_equal_speeds, settings_of
 from swarmd.experiment.presets import Preset
 from swarmd.experiment.scenarios import nodes_of
 
@@ -36,18 +36,6 @@ class PlannedCell:
     def config(self, node: NodeSpec) -> Config:
         """The settings in force in one of its nodes. Raises ConfigError when no node could be started with them."""
         return load_config(flags=settings_of(self.cell, node), environ={})
-
-
-def settings_of(cell: Cell, node: NodeSpec) -> dict[str, Any]:
-    """`section.key` to value of one node: its model and datasets, then the cell's, then its own."""
-    datasets = {"questions.datasets": ",".join(node.datasets)} if node.datasets else {}
-    return {"policy.model": node.model, **datasets, **cell.settings, **node.settings}
-
-
-def rounds_of(cell: Cell, node: NodeSpec) -> int:
-    """Rounds that a node does: a normal one the cell's, counted from when the last joiner starts; a fast one more."""
-    end = cell.rounds + max(other.joins_at_round for other in cell.nodes)
-    return max(1, round((end - node.joins_at_round) * node.speed))
 
 
 def make_plan(
@@ -86,17 +74,6 @@ def make_plan(
                 cell = Cell(scenario, arm.name, merged, seed, nodes, preset.rounds, preset.runner)
                 plan.append(PlannedCell(arm, cell))
     return plan
-
-
-def require_equal_speeds(nodes: Sequence[NodeSpec]) -> None:
-    """Raises ConfigError for a node that is to be slower or faster than its machine makes it."""
-    for node in nodes:
-        if node.speed != 1.0:
-            raise ConfigError(
-                f"{node.name} is to run at {node.speed} times the speed of others",
-                "a real node is as fast as its machine",
-                "scenarios with speeds need --runner simulation",
-            )
 
 
 def read_cell(folder: Path) -> dict[str, Any] | None:

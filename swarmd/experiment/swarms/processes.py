@@ -11,9 +11,16 @@ import time
 from pathlib import Path
 
 from swarmd.errors import LocalError
-from swarmd.experiment.cell import Cell, OnProgress, Stopped, experiment_of
-from swarmd.experiment.running.plan import require_equal_speeds, rounds_of
-from swarmd.experiment.swarms.by_hand import identity_seed, node_arguments
+from swarmd.experiment.cell import (
+    Cell,
+    OnProgress,
+    Stopped,
+    experiment_of,
+    identity_seed,
+    require_equal_speeds,
+    rounds_of,
+)
+from swarmd.experiment.swarms.arguments import node_arguments
 from swarmd.experiment.swarms.guard import Guard
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 

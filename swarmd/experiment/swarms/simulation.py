@@ -22,8 +22,18 @@ import trio
 from swarmd.atomic import write_atomically
 from swarmd.config import load_config
 from swarmd.datadir import DataDir
-from swarmd.experiment.cell import Cell, NodeSpec, OnProgress, Stopped, experiment_of, scratch_of
-from swarmd.experiment.swarms.by_hand import identity_seed
+from swarmd.errors import LocalError
+from swarmd.experiment.cell import (
+    Cell,
+    NodeSpec,
+    OnProgress,
+    Stopped,
+    experiment_of,
+    identity_seed,
+    rounds_of,
+    scratch_of,
+    settings_of,
+)
 from swarmd.experiment.swarms.gossip import MemoryGossip
 from swarmd.experiment.swarms.models import model_setting
 from swarmd.experiment.swarms.workers import InProcess, Port, SharedScorer
@@ -87,7 +97,12 @@ class SimulatedNode:
             await self.ingest.once(self.inbox.popleft())
         own = await self.node.progress.take_own()
         assert own is not None, "nobody asks a simulated node to stop"
+        number = self.node.progress.round
         await self.update.one(own)
+        if (
+            self.node.progress.round == number
+        ):  # a daemon goes on with the next; here the comparison would be spoilt
+            raise LocalError(f"round {number + 1} of {self.spec.name} failed", fix="the log above says why")
 
     async def end(self) -> None:
         """Its last evaluation."""
@@ -166,14 +181,10 @@ class Simulation:
             await node.round()
             if number == 0:
                 on_progress(num_done, self._cell.rounds)
-            if node.node.progress.round < self.num_rounds(node.spec):
+            if node.node.progress.round < rounds_of(self._cell, node.spec):
                 heapq.heappush(queue, (at_s + node.duration_s(), number))
             else:
                 await node.end()
-
-    def num_rounds(self, spec: NodeSpec) -> int:
-        """How many a node does from when it joins to the end; at least one."""
-        return max(1, round((self._end_s - spec.joins_at_round) * spec.speed))
 
     def close(self) -> None:
         """End what has processes or files."""
@@ -236,15 +247,9 @@ class Simulation:
 
 
 def flags_of(cell: Cell, spec: NodeSpec, experiment: Path) -> dict[str, Any]:
-    """The settings of one node: those every simulated node has, the arm's, its own."""
-    fixed: dict[str, Any] = {
-        "policy.device": "cpu",
-        "policy.model": model_setting(spec.model, experiment),
-        "policy.threads": 1,
-    }
-    if spec.datasets:
-        fixed["questions.datasets"] = list(spec.datasets)
-    return {**fixed, **cell.settings, **spec.settings}
+    """The settings of one node, on one thread of the CPU unless they say otherwise."""
+    settings = {"policy.device": "cpu", "policy.threads": 1, **settings_of(cell, spec)}
+    return {**settings, "policy.model": model_setting(settings["policy.model"], experiment)}
 
 
 def _policy_of(node: Node) -> PolicyService:

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from swarmd.cli.main import swarmd
 from swarmd.errors import ConfigError, NoDevice, StateError
 from swarmd.experiment.arms import ARMS
-from swarmd.experiment.cell import Cell
+from swarmd.experiment.cell import Cell, identity_seed
 from swarmd.experiment.presets import PRESETS
 from swarmd.experiment.running import conduct as module
+from swarmd.experiment.running.by_hand import start_commands
 from swarmd.experiment.running.conduct import (
     Request,
     chosen_jobs,
@@ -25,7 +26,6 @@ from swarmd.experiment.running.conduct import (
 )
 from swarmd.experiment.running.dry_run import describe, require_devices
 from swarmd.experiment.running.plan import make_plan
-from swarmd.experiment.swarms.by_hand import identity_seed, start_commands
 from swarmd.protocol.manifest import load_manifest
 from swarmd.protocol.signing import Identity
 from tests.experiment.running.planned import fake, quiet
@@ -269,12 +269,6 @@ def test_an_identity_by_hand_is_that_of_the_cells_node(tmp_path: Path) -> None:
     subprocess.run(start_commands(cell, tmp_path)[0], shell=True, check=True)
     key = cell.folder(tmp_path) / "node-0" / "identity.key"
     assert (key.read_bytes(), key.stat().st_mode & 0o777) == (identity_seed(2, 0), 0o600)
-
-
-def test_by_hand_and_simulated_identities_are_the_same() -> None:
-    from swarmd.experiment.swarms import simulation
-
-    assert identity_seed(3, 1) == simulation.identity_seed(3, 1)
 
 
 # ---------------------------------------------------------------- the command

@@ -8,13 +8,11 @@ import pytest
 
 from swarmd.errors import ConfigError, StateError
 from swarmd.experiment.arms import ARMS
-from swarmd.experiment.cell import Cell, NodeSpec
+from swarmd.experiment.cell import Cell, NodeSpec, rounds_of, settings_of
 from swarmd.experiment.running.plan import (
     PlannedCell,
     differences,
     make_plan,
-    rounds_of,
-    settings_of,
     waiting_cells,
 )
 from tests.experiment.running.planned import SMOKE, plan

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from swarmd.errors import ConfigError, LocalError
-from swarmd.experiment.cell import Cell, NodeSpec, Stopped
-from swarmd.experiment.swarms.by_hand import identity_seed
+from swarmd.experiment.cell import Cell, NodeSpec, Stopped, identity_seed
 from swarmd.experiment.swarms.processes import devices, run_cell
 from swarmd.protocol.signing import Identity
 from tests.e2e.watch import alive, descendants, until

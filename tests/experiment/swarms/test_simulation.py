@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from swarmd.errors import ConfigError, StateError, SwarmdError
+from swarmd.errors import ConfigError, LocalError, OutOfMemory, StateError, SwarmdError
 from swarmd.experiment.cell import Cell, NodeSpec, Stopped, experiment_of, run_cell
 from swarmd.experiment.scenarios import SCENARIOS, nodes_of
 from swarmd.experiment.swarms.simulation import EPOCH_MS
@@ -211,3 +211,14 @@ async def test_the_time_of_an_operation_is_that_of_this_process():
     answer = await InProcess(Sleeper()).call("update")
     assert answer["loss"] == 1.0
     assert answer["seconds"] == answer["seconds_update"] < 0.2, "waiting is not work"
+
+
+def test_a_round_that_fails_ends_the_cell_instead_of_spoiling_it(tmp_path, monkeypatch):
+    def fail(self, *args, **settings):
+        raise OutOfMemory("no memory for the update")
+
+    monkeypatch.setattr("swarmd.policy.service.PolicyService.update", fail)
+    monkeypatch.setattr("swarmd.loops.update.RETRY_S", 0.0)
+    with pytest.raises(LocalError, match="round 1 of node-"):
+        run(cell(), tmp_path)
+    assert Cell.load(tmp_path).status == "failed"
