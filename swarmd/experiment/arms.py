@@ -96,6 +96,8 @@ _ALL = (
     ),
     _mix("4/12", "best", "more good answers of others, none of their bad ones, at a higher learning rate",
          "positive 1e-3", update__external_weighting="positive", update__learning_rate="1e-3"),
+    _mix("2/14", "best", "for who generates little: the same, where nothing falls back", "positive 6e-4",
+         update__external_weighting="positive", update__learning_rate="6e-4"),
 )  # fmt: skip
 
 ARMS: dict[str, Arm] = {arm.name: arm for arm in _ALL}

@@ -23,6 +23,9 @@ WEIGHTINGS = ("positive", "tapered", "cross", "shaped", "imitate")
 VARIANTS = tuple(f"4/4 {name}" for name in (*SELECTORS, *WEIGHTINGS))
 NAMED = (SILO, *PUBLISHED, *CONTROLS, *VARIANTS)
 
+# How an arm's name says that only the learning rate is another: `4/4 1e-3`.
+RATE = r"\d+(?:\.\d+)?e-\d+"
+
 RATIO, DIFFERENCE, EACH_NODE = "ratio", "difference", "each node"
 LARGER, SMALLER = "larger", "smaller"
 DROP, FOREIGN, TO_LEVEL = "held_out_drop", "foreign_held_out", "rounds to level"
@@ -63,7 +66,15 @@ def hypotheses(scenario: str, arms: Iterable[str]) -> list[Hypothesis]:
     elif scenario == "late":
         found = [_late(arm) for arm in arms if arm != SILO and shares(arm)] + _table()
     else:
-        found = [*_table(), *_oscillation(), *_controls(), *_variants(), *_best(arms), *_other_settings(arms)]
+        found = [
+            *_table(),
+            *_oscillation(),
+            *_controls(),
+            *_variants(),
+            *_best(arms),
+            *_same_rate(arms),
+            *_other_settings(arms),
+        ]
     if scenario == "alike":
         return found
     known = [replace(h, scenario=scenario, published=None) for h in found]
@@ -177,6 +188,29 @@ def _best(arms: list[str]) -> list[Hypothesis]:
         if share is not None and share[1] > share[0]:
             calm = f"Is the largest drop of held-out reward in {arm} at most half of that in 2/6?"
             found.append(Hypothesis(group, calm, arm, "2/6", DROP, bar=0.5, claim=SMALLER))
+    return found
+
+
+def _same_rate(arms: list[str]) -> list[Hypothesis]:
+    """A gain that a learning rate alone explains is none: the same against the paper's arms at a rate of their own."""
+    found, group = [], "Beyond the paper, against the paper's arms at another learning rate"
+    candidates = [arm for arm in arms if arm not in NAMED and shares(arm)]
+    for base in (arm for arm in candidates if re.fullmatch(rf"{PAPER_BEST} {RATE}", arm)):
+        for arm in (arm for arm in candidates if arm.endswith(base.partition(" ")[2]) and arm != base):
+            if re.fullmatch(rf"\d+/\d+ {RATE}", arm):
+                continue  # one of the paper's arms itself
+            ahead = f"Is {arm} ahead of {base} by {AHEAD} times or more in cumulative held-out reward?"
+            found.append(Hypothesis(group, ahead, arm, base, HELD_OUT, bar=AHEAD, seeds_min=SEEDS_MIN_BEST))
+    for base in (arm for arm in candidates if re.fullmatch(rf"2/6 {RATE}", arm)):
+        for arm in (arm for arm in candidates if arm != base):
+            share = mix(arm)
+            if share is not None and share[1] > share[0]:
+                calm = f"Is the largest drop of held-out reward in {arm} at most half of that in {base}?"
+                kept = f"Is {arm} not worse than {base} in cumulative held-out reward (at least {NOT_WORSE} times)?"
+                found += [
+                    Hypothesis(group, calm, arm, base, DROP, bar=0.5, claim=SMALLER),
+                    Hypothesis(group, kept, arm, base, HELD_OUT, bar=NOT_WORSE),
+                ]
     return found
 
 

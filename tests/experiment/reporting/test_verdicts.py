@@ -170,6 +170,18 @@ def test_a_silo_with_other_settings_is_what_sharing_is_held_against() -> None:
     assert not {("8/0 fast", "4/4"), ("2/6 slow", "8/0 fast")} & asked
 
 
+def test_a_new_arm_is_held_against_the_papers_arms_at_a_learning_rate_of_their_own() -> None:
+    arms = ["4/4", "2/6", "4/4 1e-3", "2/6 1e-3", "4/12 positive 1e-3", "2/14 positive 6e-4", "8/0 1e-3"]
+    asked = {(h.arm, h.against, h.measure, h.bar) for h in hypotheses("alike", arms)}
+    assert ("4/12 positive 1e-3", "4/4 1e-3", HELD_OUT, 1.25) in asked
+    assert ("2/14 positive 6e-4", "2/6 1e-3", DROP, 0.5) in asked
+    assert ("2/14 positive 6e-4", "2/6 1e-3", HELD_OUT, 0.9) in asked
+    assert (
+        not {("2/6 1e-3", "4/4 1e-3", HELD_OUT, 1.25), ("2/14 positive 6e-4", "4/4 1e-3", HELD_OUT, 1.25)}
+        & asked
+    )
+
+
 def special(folder: Path, foreign: float = 1.0) -> dict[str, Verdict]:
     write_experiment(folder, {"8/0": Synthetic(), "4/4": Synthetic(foreign=foreign)}, scenario="specialised")
     found = [v for v in verdicts(read_experiment(folder)) if v.hypothesis.group == "Specialised nodes"]
