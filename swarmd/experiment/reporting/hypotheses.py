@@ -219,7 +219,7 @@ def _other_settings(arms: list[str]) -> list[Hypothesis]:
     found = []
     for silo in (arm for arm in arms if arm not in NAMED and not shares(arm)):
         _, _, settings = silo.partition(" ")
-        others = [arm for arm in arms if settings and shares(arm) and arm.partition(" ")[2] == settings]
+        others = [arm for arm in arms if settings and shares(arm) and arm.endswith(f" {settings}")]
         found += [
             Hypothesis("Other settings", f"Is {arm} ahead of {silo} in {text} reward?", arm, silo, reward)
             for arm in (PAPER_BEST, *others)
