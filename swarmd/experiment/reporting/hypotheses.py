@@ -62,9 +62,11 @@ def hypotheses(scenario: str, arms: Iterable[str]) -> list[Hypothesis]:
     """
     arms = list(arms)
     if scenario == "specialised":
-        found = [h for arm in arms if arm != SILO and shares(arm) for h in _specialised(arm)] + _table()
+        found = [
+            h for arm in arms if shares(arm) for silo in silos_of(arm, arms) for h in _specialised(arm, silo)
+        ] + _table()
     elif scenario == "late":
-        found = [_late(arm) for arm in arms if arm != SILO and shares(arm)] + _table()
+        found = [_late(arm, silo) for arm in arms if shares(arm) for silo in silos_of(arm, arms)] + _table()
     else:
         found = [
             *_table(),
@@ -91,6 +93,12 @@ def shares(arm: str) -> bool:
     """Whether an arm uses rollouts of others; an unknown name is taken to."""
     found = mix(arm)
     return (found is None or found[1] > 0) and not arm.endswith(" self")
+
+
+def silos_of(arm: str, arms: Iterable[str]) -> list[str]:
+    """What trains alone and is to be compared with `arm`: the paper's silo, and one with the settings that end the arm's name."""
+    alone = [a for a in arms if (found := mix(a)) is not None and found[1] == 0 and a.partition(" ")[2]]
+    return [SILO, *(silo for silo in alone if arm.endswith(f" {silo.partition(' ')[2]}"))]
 
 
 def _table() -> list[Hypothesis]:
@@ -228,24 +236,24 @@ def _other_settings(arms: list[str]) -> list[Hypothesis]:
     return found
 
 
-def _specialised(arm: str) -> list[Hypothesis]:
+def _specialised(arm: str, silo: str) -> list[Hypothesis]:
     group, where = "Specialised nodes", "on datasets that a node never generated"
     return [
         Hypothesis(
-            group, f"With {arm}, is held-out reward {where} above that of nodes trained alone (mean over nodes)?",
-            arm, SILO, FOREIGN, bar=0.0, statistic=DIFFERENCE,
+            group, f"With {arm}, is held-out reward {where} above that of nodes trained alone with {silo} (mean over nodes)?",
+            arm, silo, FOREIGN, bar=0.0, statistic=DIFFERENCE,
         ),
         Hypothesis(
-            group, f"With {arm}, is it above for each single node?",
-            arm, SILO, FOREIGN, bar=0.0, statistic=EACH_NODE,
+            group, f"With {arm}, is it above that with {silo} for each single node?",
+            arm, silo, FOREIGN, bar=0.0, statistic=EACH_NODE,
         ),
     ]  # fmt: skip
 
 
-def _late(arm: str) -> Hypothesis:
+def _late(arm: str, silo: str) -> Hypothesis:
     return Hypothesis(
         "Late joiners",
         f"With {arm}, does a late joiner reach {LEVEL_SHARE:.0%} of the swarm's final held-out reward in at most half the rounds"
-        " of one that trains alone?",
-        arm, SILO, TO_LEVEL, bar=0.5, claim=SMALLER,
+        f" of one that trains alone with {silo}?",
+        arm, silo, TO_LEVEL, bar=0.5, claim=SMALLER,
     )  # fmt: skip

@@ -200,6 +200,8 @@ def _to_level(h: Hypothesis, pairs: dict[int, tuple[FinishedCell, FinishedCell]]
         notes.append(f"alone it never got there with seed {_list(bounds)}: those ratios are upper bounds")
     if neither := [s for s, times in late.items() if not times.a_reached and not times.b_reached]:
         notes.append(f"neither got there with seed {_list(neither)}: left out")
+    if neither and not pairs_found:
+        return Verdict(h, NOT_RUN, "nobody got there, in the swarm or alone", rounds=_rounds(pairs))
     verdict = _decided(h, pairs_found, len(pairs) - len(neither), rounds=_rounds(pairs), notes=tuple(notes))
     never = [s for s, times in late.items() if times.b_reached and not times.a_reached]
     if never and verdict.state == HOLDS:

@@ -182,6 +182,12 @@ def test_a_new_arm_is_held_against_the_papers_arms_at_a_learning_rate_of_their_o
     )
 
 
+def test_who_trains_alone_does_so_with_the_same_settings_where_that_was_run() -> None:
+    arms = ["8/0", "8/0 1e-3", "8/0 dynamic", "4/4 self", "4/4", "4/12 positive 1e-3"]
+    asked = {(h.arm, h.against) for h in hypotheses("late", arms) if h.group == "Late joiners"}
+    assert asked == {("4/4", "8/0"), ("4/12 positive 1e-3", "8/0"), ("4/12 positive 1e-3", "8/0 1e-3")}
+
+
 def special(folder: Path, foreign: float = 1.0) -> dict[str, Verdict]:
     write_experiment(folder, {"8/0": Synthetic(), "4/4": Synthetic(foreign=foreign)}, scenario="specialised")
     found = [v for v in verdicts(read_experiment(folder)) if v.hypothesis.group == "Specialised nodes"]
@@ -250,6 +256,7 @@ def test_never_reached_in_the_swarm_does_not_hold(tmp_path: Path) -> None:
 def test_never_reached_by_either_says_nothing(tmp_path: Path) -> None:
     verdict = late(tmp_path, alone=0.5, together=0.5)
     assert (verdict.state, verdict.estimate) == (NOT_RUN, None)
+    assert "nobody got there" in verdict.reason
 
 
 @pytest.mark.parametrize(
