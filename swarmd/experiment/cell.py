@@ -84,6 +84,11 @@ class Cell:
         write_atomically(directory / "cell.json", json.dumps(asdict(self), indent=1).encode() + b"\n")
 
     @property
+    def end(self) -> int:
+        """Rounds of a normal node until the last to join has had its own; everybody goes on until then."""
+        return self.rounds + max(node.joins_at_round for node in self.nodes)
+
+    @property
     def spec(self) -> dict[str, Any]:
         """What decides the outcome; the rest is how it went."""
         outcome = ("status", "num_rounds_done", "seconds", "error")
@@ -98,8 +103,7 @@ def settings_of(cell: Cell, node: NodeSpec) -> dict[str, Any]:
 
 def rounds_of(cell: Cell, node: NodeSpec) -> int:
     """Rounds that a node does: a normal one the cell's, counted from when the last joiner starts; a fast one more."""
-    end = cell.rounds + max(other.joins_at_round for other in cell.nodes)
-    return max(1, round((end - node.joins_at_round) * node.speed))
+    return max(1, round((cell.end - node.joins_at_round) * node.speed))
 
 
 def require_equal_speeds(nodes: Sequence[NodeSpec]) -> None:

@@ -26,7 +26,7 @@ from swarmd.experiment.reporting.measures import (
     foreign_curve,
 )
 from swarmd.experiment.reporting.plots import Line, Panel, Styles, draw_panels, draw_seeds
-from swarmd.experiment.reporting.results import Experiment, FinishedCell, FinishedNode
+from swarmd.experiment.reporting.results import Experiment, FinishedCell, FinishedNode, dataset_names
 from swarmd.experiment.reporting.verdicts import HORIZONS_DRAWN, Verdict, judge
 
 # Arms in one picture beside the two that all are compared with: more lines than seven cannot be followed.
@@ -148,16 +148,7 @@ def horizon_panels(experiment: Experiment, scenario: str, arms: Sequence[str], b
 
 def dataset_panels(cells: dict[str, list[FinishedCell]]) -> list[Panel]:
     """Held-out reward by round, one panel a dataset."""
-    names = sorted(
-        {
-            name
-            for found in cells.values()
-            for cell in found
-            for node in cell.nodes
-            if node.evaluations is not None
-            for name in node.evaluations.by_dataset
-        }
-    )
+    names = dataset_names(cells)
     return [Panel("round", name, _lines(cells, _dataset(name))) for name in names[:DATASETS_MAX]]
 
 

@@ -5,7 +5,7 @@ Everything in such a folder is somebody's text: types are checked and strings bo
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -258,3 +258,17 @@ def _number(value: Any) -> float:
     if math.isinf(number):
         raise ValueError("an infinite value")
     return number
+
+
+def dataset_names(cells: Mapping[str, Sequence[FinishedCell]]) -> list[str]:
+    """The datasets that any evaluation of these arms' cells tells apart, sorted."""
+    return sorted(
+        {
+            name
+            for found in cells.values()
+            for cell in found
+            for node in cell.nodes
+            if node.evaluations is not None
+            for name in node.evaluations.by_dataset
+        }
+    )

@@ -9,7 +9,7 @@ from swarmd.experiment.reporting.curves import Array
 from swarmd.experiment.reporting.document import Block, Heading, Table, Text
 from swarmd.experiment.reporting.hypotheses import NAMED
 from swarmd.experiment.reporting.measures import MEASURES
-from swarmd.experiment.reporting.results import Experiment, FinishedCell
+from swarmd.experiment.reporting.results import Experiment, FinishedCell, dataset_names
 
 _REWARDS = (
     "fresh_cumulative", "fresh_final", "training_cumulative", "training_final",
@@ -92,16 +92,7 @@ def _table(cells: dict[str, list[FinishedCell]], names: Sequence[str], extra: di
 
 def _datasets(cells: dict[str, list[FinishedCell]]) -> list[Block]:
     """Forgetting by dataset, and where each arm ended; nothing if evaluations do not tell datasets apart."""
-    names = sorted(
-        {
-            name
-            for found in cells.values()
-            for cell in found
-            for node in cell.nodes
-            if node.evaluations is not None
-            for name in node.evaluations.by_dataset
-        }
-    )
+    names = dataset_names(cells)
     if not names:
         return []
     rows = []

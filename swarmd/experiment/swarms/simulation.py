@@ -158,8 +158,6 @@ class Simulation:
         self._gossip: MemoryGossip | None = None
         self._scorer: SharedScorer | None = None
         self._nodes: list[SimulatedNode | None] = [None] * len(cell.nodes)
-        # Everybody goes on until the last to join has had its rounds.
-        self._end_s = cell.rounds + max(spec.joins_at_round for spec in cell.nodes)
 
     async def run(self, deadline_s: float | None, on_progress: OnProgress) -> None:
         """Rounds in the order of virtual time, until it is over."""
@@ -167,7 +165,7 @@ class Simulation:
         heapq.heapify(queue)
         while queue:
             at_s, number = heapq.heappop(queue)
-            num_done = int(self._cell.rounds * at_s / self._end_s)
+            num_done = int(self._cell.rounds * at_s / self._cell.end)
             if deadline_s is not None and time.time() > deadline_s:
                 raise Stopped(num_done)
             self._clock.now_s = at_s
