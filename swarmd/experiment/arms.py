@@ -12,7 +12,7 @@ from typing import Literal
 from swarmd.config import load_config
 from swarmd.errors import ConfigError
 
-Group = Literal["paper", "control", "selector", "weighting", "balance", "rate", "best", "own"]
+Group = Literal["paper", "control", "selector", "weighting", "balance", "rate", "steps", "best", "own"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,9 @@ _ALL = (
     ),
     _mix("4/12", "best", "more good answers of others, none of their bad ones, at a higher learning rate",
          "positive 1e-3", update__external_weighting="positive", update__learning_rate="1e-3"),
+    _mix("8/0", "steps", "a silo with four optimizer steps a round", "4 steps", update__minibatches="4"),
+    _mix("8/12", "steps", "good answers of others fill four optimizer steps a round: what a late joiner catches up with",
+         "positive 4 steps", update__external_weighting="positive", update__minibatches="4"),
     _mix("2/14", "best", "for who generates little: the same, where nothing falls back", "positive 6e-4",
          update__external_weighting="positive", update__learning_rate="6e-4"),
 )  # fmt: skip
@@ -109,6 +112,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "weightings": tuple(arm.name for arm in _ALL if arm.group == "weighting"),
     "balances": tuple(arm.name for arm in _ALL if arm.group == "balance"),
     "rates": tuple(arm.name for arm in _ALL if arm.group == "rate"),
+    "steps": tuple(arm.name for arm in _ALL if arm.group == "steps"),
     "best": tuple(arm.name for arm in _ALL if arm.group == "best"),
     "all": tuple(ARMS),
 }

@@ -35,6 +35,7 @@ class NodeSpec:
         speed: rounds of its own in one round of a normal node.
         settings: `section.key` to value, over those of the arm.
         joins_at_round: rounds of a normal node after which this one starts.
+        rounds_after: rounds of a normal node for which this one goes on when the others have ended.
         datasets: those it asks; all when empty.
     """
 
@@ -43,6 +44,7 @@ class NodeSpec:
     speed: float = 1.0
     settings: Mapping[str, Any] = field(default_factory=dict)
     joins_at_round: int = 0
+    rounds_after: int = 0
     datasets: tuple[str, ...] = ()
 
 
@@ -102,8 +104,8 @@ def settings_of(cell: Cell, node: NodeSpec) -> dict[str, Any]:
 
 
 def rounds_of(cell: Cell, node: NodeSpec) -> int:
-    """Rounds that a node does: a normal one the cell's, counted from when the last joiner starts; a fast one more."""
-    return max(1, round((cell.end - node.joins_at_round) * node.speed))
+    """Rounds that a node does: a normal one the cell's, counted from when the last joiner starts; a fast one, or one that stays on, more."""
+    return max(1, round((cell.end - node.joins_at_round + node.rounds_after) * node.speed))
 
 
 def require_equal_speeds(nodes: Sequence[NodeSpec]) -> None:

@@ -1,6 +1,7 @@
 """Which nodes a swarm is made of: all alike, unlike in everything, each with its own tasks, or with one that comes late."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import cycle, islice
 
 from swarmd.errors import ConfigError
@@ -50,11 +51,9 @@ def specialised(num_nodes: int, model: str, rounds: int) -> tuple[NodeSpec, ...]
 
 
 def late(num_nodes: int, model: str, rounds: int) -> tuple[NodeSpec, ...]:
-    """The last node starts when the others have done half of their rounds, and then has as many as they."""
-    return tuple(
-        NodeSpec(f"node-{number}", model, joins_at_round=rounds // 2 if number == num_nodes - 1 else 0)
-        for number in range(num_nodes)
-    )
+    """The last node starts when the others have done half of their rounds. It has twice as many: alone it takes that long."""
+    *first, last = alike(num_nodes, model, rounds)
+    return (*first, replace(last, joins_at_round=rounds // 2, rounds_after=rounds))
 
 
 SCENARIOS: dict[str, Callable[[int, str, int], tuple[NodeSpec, ...]]] = {

@@ -165,7 +165,7 @@ class Simulation:
         heapq.heapify(queue)
         while queue:
             at_s, number = heapq.heappop(queue)
-            num_done = int(self._cell.rounds * at_s / self._cell.end)
+            num_done = min(self._cell.rounds, int(self._cell.rounds * at_s / self._cell.end))
             if deadline_s is not None and time.time() > deadline_s:
                 raise Stopped(num_done)
             self._clock.now_s = at_s

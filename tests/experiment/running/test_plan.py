@@ -76,6 +76,12 @@ def test_everybody_goes_on_until_the_last_to_join_has_had_its_rounds() -> None:
     assert [rounds_of(cell, node) for node in nodes] == [15, 2, 10]
 
 
+def test_a_node_that_stays_on_does_its_further_rounds_alone() -> None:
+    nodes = (NodeSpec("a"), NodeSpec("b", joins_at_round=5, rounds_after=10))
+    cell = Cell("late", "4/4", {}, 0, nodes, 10)
+    assert [rounds_of(cell, node) for node in nodes] == [15, 20]
+
+
 # ---------------------------------------------------------------- what is there already
 
 

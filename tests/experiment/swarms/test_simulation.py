@@ -92,6 +92,16 @@ def test_a_slow_node_does_fewer_rounds_and_a_late_one_starts_later(tmp_path):
     assert rounds[2][0]["num_received"] <= 2 * 2, "what was said before it came is not repeated to it"
 
 
+def test_one_that_stays_on_has_the_same_rounds_and_then_more(tmp_path):
+    late = NodeSpec("node-1", joins_at_round=2)
+    run(cell(NodeSpec("node-0"), late, rounds=3), tmp_path / "leaves")
+    run(cell(NodeSpec("node-0"), replace(late, rounds_after=2), rounds=3), tmp_path / "stays")
+    leaves, stays = records(tmp_path / "leaves", 1), records(tmp_path / "stays", 1)
+    assert [len(leaves), len(stays)] == [3, 5]
+    assert [r["reward_own"] for r in stays[:3]] == [r["reward_own"] for r in leaves]
+    assert stays[-1]["num_received"] == leaves[-1]["num_received"], "the others had ended"
+
+
 def test_a_deadline_stops_a_cell_and_keeps_what_there_is(tmp_path):
     stopped = run(cell(), tmp_path, deadline_s=0.0)
     assert (stopped.status, stopped.num_rounds_done) == ("stopped", 0)
@@ -125,6 +135,7 @@ def test_scenarios():
     asked = Counter(name for node in nodes_of("specialised", 7, "tiny", 100) for name in node.datasets)
     assert set(asked.values()) == {2}
     assert [node.joins_at_round for node in nodes_of("late", 4, "tiny", 100)] == [0, 0, 0, 50]
+    assert [node.rounds_after for node in nodes_of("late", 4, "tiny", 100)] == [0, 0, 0, 100]
     with pytest.raises(ConfigError, match="no scenario"):
         nodes_of("other", 8, "tiny", 100)
     with pytest.raises(ConfigError, match="made for the model tiny"):
