@@ -19,13 +19,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"prometheus_client"},
     "protocol": {"errors", "msgpack", "pydantic", "zstandard", "nacl"},
     "experience": {"protocol", "errors"},
+    "trust": {"protocol", "errors"},
     "questions": {"protocol", "errors", "reasoning_gym", "numpy"},
     "policy": {"protocol", "experience", "config", "errors", "atomic", "tiny", "torch", "transformers", "safetensors",
                "huggingface_hub", "tokenizers", "tqdm", "vllm", "peft", "bitsandbytes"},
     "swarm": {"protocol", "config", "errors", "metrics", "atomic", "trio", "libp2p", "multiaddr", "cryptography", "nacl", "msgpack",
               "google"},
     "processes": {"errors", "trio", "msgpack"},
-    "loops": {"protocol", "experience", "config", "errors", "metrics", "trio"},
+    "loops": {"protocol", "experience", "trust", "config", "errors", "metrics", "trio"},
     "control": {"protocol", "config", "errors", "metrics", "trio", "h11"},
     "contribute": {"protocol", "experience", "loops", "control", "processes", "config", "errors", "policy", "datadir", "launch",
                    "parts", "trio"},
@@ -35,6 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 MUST_NOT_LOAD: dict[str, set[str]] = {
     "protocol": {"trio", "libp2p", "torch", "vllm"},
     "experience": {"trio", "libp2p", "torch", "vllm"},
+    "trust": {"trio", "libp2p", "torch", "vllm"},
     "questions": {"trio", "libp2p", "torch"},
     # httpcore, which transformers loads through huggingface_hub, imports trio where it is installed; our own code may not (above)
     "policy": {"libp2p", "reasoning_gym"},

@@ -246,6 +246,18 @@ class QuestionsSettings(Section):
         return _listed(value)
 
 
+class TrustSettings(Section):
+    """What strangers may do: how an author becomes a proven one, and what new ones may do until then."""
+
+    proven_rollouts: int = Field(
+        32,
+        ge=1,
+        le=100_000,
+        description="An author is proven once this many of its rollouts were scored here without a finding of guard or sandbox:"
+        " eight batches of 4.",
+    )
+
+
 class EvaluateSettings(Section):
     """The held-out evaluation: questions that no node of the swarm trains on."""
 
@@ -282,6 +294,7 @@ class Config(Section):
     experience: ExperienceSettings = ExperienceSettings()
     swarm: SwarmSettings = SwarmSettings()
     questions: QuestionsSettings = QuestionsSettings()
+    trust: TrustSettings = TrustSettings()
     evaluate: EvaluateSettings = EvaluateSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     control: ControlSettings = ControlSettings()
