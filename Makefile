@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round chaos clean
+.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round chaos attack clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -67,6 +67,9 @@ bench-generate: $(VENV)/.dev ## our generation against transformers' generate, a
 
 chaos: $(VENV)/.dev ## kill -9 of every process of a real node, over and over
 	@$(BIN)/python -m pytest tests/chaos -m 'slow or not slow' -s
+
+attack: $(VENV)/.dev ## hostile peers against real nodes, one attack after another and all together; about a quarter of an hour on two cores
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.attack
 
 clean: ## remove the environment and what runs left behind
 	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache

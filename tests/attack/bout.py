@@ -1,0 +1,176 @@
+"""The bout: one honest swarm, one attack after another and then all together, with quiet windows between."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from swarmd.experiment.swarms.guard import Guard
+from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
+from swarmd.protocol.signing import Identity
+from tests.attack import checks
+from tests.attack.checks import Check
+from tests.attack.deeds import DEEDS, IDENTITIES_MAX
+from tests.attack.ground import honest_datasets, write_manifest
+from tests.attack.looks import Look, gaps, look, records, words_of_trouble
+from tests.attack.ring import identity_seed
+from tests.attack.rows import Row, row_of
+from tests.attack.traps import Traps
+from tests.attack.window import Attackers, Scene, Window, window
+
+NUM_HONEST = 4
+TOGETHER = "everything"
+# Between two quiet windows; a machine's pace changes within minutes.
+ATTACKS_PER_QUIET = 5
+# Two busy cores: a start takes half a minute.
+START_S = 240.0
+# After an attack: time for honest nodes to find one another again, were they driven apart.
+REUNION_S = 60.0
+SETTINGS = (
+    "--model", "tiny", "--device", "cpu", "--set", "policy.threads=1", "--set", "evaluate.num_questions=0",
+)  # fmt: skip
+
+
+@dataclass
+class Bout:
+    """What came of it."""
+
+    rows: list[Row] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    quiet: list[Window] = field(default_factory=list)
+
+
+def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: Callable[[str], None]) -> Bout:
+    """Start the swarm, attack it, and judge. `names` may hold `everything`."""
+    root.mkdir(parents=True)
+    manifest = root / "attacked.toml"
+    write_manifest(manifest)
+    arguments = (*SETTINGS, "--swarm", str(manifest), "--tasks", honest_datasets())
+    bout, windows, apart = Bout(), {}, {}
+    with (
+        Traps(root / "markers") as traps,
+        Guard() as guard,
+        LocalSwarm(root, NUM_HONEST, seed, arguments) as swarm,
+    ):
+        swarm.start()
+        for node in swarm.nodes:
+            if node.process is not None:
+                guard.watch(node.process.pid)
+        wait_until_together(swarm, say)
+        scene = Scene(manifest, [node.address for node in swarm.nodes], traps.markers, traps.port, seed)
+        raw: list[tuple[str, Window]] = []
+        for number, name in enumerate(names):
+            if number % ATTACKS_PER_QUIET == 0:
+                say("quiet ...")
+                bout.quiet.append(window(swarm, seconds))
+                windows[f"quiet {len(bout.quiet)}"] = bout.quiet[-1]
+            say(f"{name} ...")
+            with Attackers(groups_of(name), scene, guard, root / "attackers.log") as attackers:
+                if not attackers.wait_until_begun():
+                    bout.checks.append(
+                        Check(f"the attack {name} began", False, f"see {root / 'attackers.log'}")
+                    )
+                raw.append((name, window(swarm, seconds, attackers)))
+            windows[name] = raw[-1][1]
+            apart[name] = reunited(swarm)
+        say("quiet ...")
+        bout.quiet.append(window(swarm, seconds))
+        output = "".join(
+            command_output(node, *words) for node in swarm.nodes for words in (("peers",), ("status",))
+        )
+        last = [patient_look(node) for node in swarm.nodes]
+        honest = frozenset(node.identity.peer_id for node in swarm.nodes)
+        swarm.stop(evaluate=False)
+        bout.rows = [
+            row_of(name, text_of(name), one, bout.quiet, hostile_ids(name, seed)) for name, one in raw
+        ]
+        bout.checks += [
+            checks.no_code_ran(traps.sprung()),
+            checks.nobody_restarted(last),
+            checks.everybody_answers(windows),
+            checks.no_round_lost(last, *_losses(swarm)),
+            checks.rounds_went_on(windows),
+            checks.no_honest_peer_blamed(last, honest),
+            checks.honest_stay_connected(apart),
+            checks.clean_terminal(output),
+        ]
+    return bout
+
+
+def _losses(swarm: LocalSwarm) -> tuple[dict[str, list[int]], dict[str, str]]:
+    found = {node.name: gaps(record["round"] for record in records(node)) for node in swarm.nodes}
+    said = {node.name: words_of_trouble(node.output()) for node in swarm.nodes}
+    return found, {
+        name: ", ".join(f"{sign!r} {num}x" for sign, num in signs.items()) for name, signs in said.items()
+    }
+
+
+def groups_of(name: str) -> list[list[str]]:
+    """The processes of one attack. All together are two: what stops reading takes its process with it."""
+    if name != TOGETHER:
+        return [[name]]
+    return [[one for one in DEEDS if one != "slow-readers"], ["slow-readers"]]
+
+
+def text_of(name: str) -> str:
+    """What an attack tries."""
+    return DEEDS[name].text if name in DEEDS else "all of them at once"
+
+
+def hostile_ids(name: str, seed: int) -> frozenset[str]:
+    """Peer ids of all identities of an attack."""
+    names = list(DEEDS) if name == TOGETHER else [name]
+    return frozenset(
+        Identity.from_seed(identity_seed(one, seed, number)).peer_id
+        for one in names
+        for number in range(IDENTITIES_MAX)
+    )
+
+
+def patient_look(node: LocalNode, patience_s: float = 30.0) -> Look:
+    """A look at a node that may be slow to answer."""
+    deadline = time.monotonic() + patience_s
+    while not (found := look(node)).answers and node.running and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return found
+
+
+def wait_until_together(swarm: LocalSwarm, say: Callable[[str], None]) -> None:
+    """Returns when every node is connected to every other and has done some rounds.
+
+    Raises:
+        RuntimeError: one ended, or it took too long.
+    """
+    deadline = time.monotonic() + START_S
+    while True:
+        looks = [look(node) for node in swarm.nodes]
+        if all(one.round >= 3 for one in looks) and not _apart(swarm, looks):
+            return
+        ended = [node for node in swarm.nodes if not node.running]
+        if ended or time.monotonic() > deadline:
+            words = "\n".join(f"{node.name}: {node.output()[-1000:]}" for node in ended or swarm.nodes)
+            raise RuntimeError(f"the honest swarm did not start\n{words}")
+        time.sleep(1)
+
+
+def reunited(swarm: LocalSwarm) -> list[str]:
+    """Waits until every node is connected to every other; those that were not in time."""
+    deadline = time.monotonic() + REUNION_S
+    while (bad := _apart(swarm, [look(node) for node in swarm.nodes])) and time.monotonic() < deadline:
+        time.sleep(1)
+    return bad
+
+
+def _apart(swarm: LocalSwarm, looks: Sequence[Look]) -> list[str]:
+    everybody = {node.identity.peer_id for node in swarm.nodes}
+    pairs = zip(swarm.nodes, looks, strict=True)
+    return [node.name for node, one in pairs if not everybody - {node.identity.peer_id} <= one.peers]
+
+
+def command_output(node: LocalNode, *words: str) -> str:
+    """What a command about a node prints."""
+    command = [sys.executable, "-m", "swarmd", *words, "--data-dir", str(node.data_dir.root)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    return done.stdout + done.stderr

@@ -1,0 +1,39 @@
+"""The attacks by name, in the order in which they are tried; each goes on until it is cancelled."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from tests.attack.deeds.content import code_texts, garbage_then_right, harmful, other_texts, sign_inverted
+from tests.attack.deeds.flood import flood_one, flood_twenty
+from tests.attack.deeds.messages import bombs, forged_questions, malformed, stolen_and_replayed
+from tests.attack.deeds.sockets import garbage_everywhere, half_open, slow_readers
+from tests.attack.ring import Ring
+
+# Identities that an attack uses at most; the harness looks for this many among authors.
+IDENTITIES_MAX = 200
+
+
+@dataclass(frozen=True)
+class Deed:
+    """One attack: what it tries, in one line, and how."""
+
+    text: str
+    run: Callable[[Ring], Awaitable[None]]
+
+
+DEEDS: dict[str, Deed] = {
+    "code-texts": Deed("14 answers that run code, to each dataset", code_texts),
+    "dos-texts": Deed("answers that hang, fill or end a scorer", other_texts),
+    "forged-questions": Deed("wrong datasets, counters, seeds, fields, claims", forged_questions),
+    "stolen-replayed": Deed("others' bodies under own names, altered, repeated", stolen_and_replayed),
+    "bombs": Deed("decompression and msgpack bombs, signed too", bombs),
+    "malformed": Deed("oversize, truncated and random messages and RPCs", malformed),
+    "flood-one": Deed("one identity, the dearest messages, without pause", flood_one),
+    "flood-twenty": Deed("twenty identities at once, the same", flood_twenty),
+    "slow-readers": Deed("twenty subscribers that stop reading", slow_readers),
+    "half-open": Deed("TCP connections that never finish Noise", half_open),
+    "garbage-protocols": Deed("garbage on every protocol, and under it", garbage_everywhere),
+    "garbage-right": Deed("right answers after garbage text", garbage_then_right),
+    "sign-inverted": Deed("wrong answers in good style, right ones in bad", sign_inverted),
+    "harmful": Deed("both, from one patient author within the quotas", harmful),
+}

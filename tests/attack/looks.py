@@ -1,0 +1,132 @@
+"""What can be seen of an honest node from outside: its status, its peers, its metrics, its processes' CPU time, its records."""
+
+import itertools
+import json
+import os
+import urllib.request
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from swarmd.experiment.swarms.local_swarm import LocalNode
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+PARTS = ("daemon", "network", "scorer")
+
+
+@dataclass(frozen=True)
+class Look:
+    """One node at one moment; everything that counts counts from its start.
+
+    Attributes:
+        cpu_s: by part, the scorer's with its workers.
+        restarts: children replaced, and lives of the network's objects ended.
+        rejected_of, accepted_of: messages by the forwarder's peer id.
+        stored_of, used_of: rollouts by the author's peer id; stored is what is held now.
+        metrics: those with labels as `name{label}`.
+    """
+
+    name: str
+    running: bool
+    answers: bool
+    round: int = 0
+    cpu_s: Mapping[str, float] = field(default_factory=dict)
+    restarts: int = 0
+    rules: Mapping[str, int] = field(default_factory=dict)
+    stats: Mapping[str, Any] = field(default_factory=dict)
+    peers: frozenset[str] = frozenset()
+    rejected_of: Mapping[str, int] = field(default_factory=dict)
+    stored_of: Mapping[str, int] = field(default_factory=dict)
+    used_of: Mapping[str, int] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+def look(node: LocalNode) -> Look:
+    """A look at a node; one that does not answer shows only whether its process is there."""
+    status = node.ask("/v1/status")
+    if not status or node.process is None:
+        return Look(node.name, node.running, False)
+    peers = (node.ask("/v1/peers") or {}).get("peers", [])
+    workers, stats = status["workers"], status["network"]["stats"]
+    pids = {name: worker["pid"] for name, worker in workers.items()}
+    return Look(
+        name=node.name,
+        running=node.running,
+        answers=True,
+        round=status["round"],
+        cpu_s={
+            "daemon": process_cpu_s(node.process.pid),
+            "network": process_cpu_s(pids.get("network")),
+            "scorer": tree_cpu_s(pids.get("scorer")),
+        },
+        restarts=sum(worker["restarts"] for worker in workers.values()) + stats.get("host_deaths", 0),
+        rules=stats.get("verdicts", {}),
+        stats=stats,
+        peers=frozenset(peer["peer_id"] for peer in peers),
+        rejected_of={peer["peer_id"]: peer["rejected"] for peer in peers},
+        stored_of=status["buffer"].get("by_author", {}),
+        used_of=status["rollouts"]["used_by_author"],
+        metrics=metrics_of(status["metrics"]),
+    )
+
+
+def metrics_of(url: str) -> dict[str, float]:
+    """Every sample of a node's /metrics; empty when it does not answer in time."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return parse_metrics(answer.read().decode().splitlines())
+    except OSError:
+        return {}
+
+
+def parse_metrics(lines: Iterable[str]) -> dict[str, float]:
+    """Samples of the exposition text by name and labels, as they are written there."""
+    pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
+    return {name.removeprefix("swarmd_"): float(value) for name, value in pairs}
+
+
+def process_cpu_s(pid: int | None, *, with_dead_children: bool = False) -> float:
+    """CPU time of one process, 0 when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11 : 15 if with_dead_children else 13])) * _TICK_S
+
+
+def tree_cpu_s(pid: int | None) -> float:
+    """CPU time of a process, of all below it, and of those below it that have ended and were waited for."""
+    if pid is None:
+        return 0.0
+    return sum(process_cpu_s(one, with_dead_children=True) for one in [pid, *children_of(pid)])
+
+
+def children_of(pid: int) -> list[int]:
+    """Living processes below one."""
+    below: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            below += map(int, path.read_text().split())
+        except OSError:
+            continue
+    return below + [deeper for child in below for deeper in children_of(child)]
+
+
+def records(node: LocalNode) -> list[dict[str, Any]]:
+    """The node's rounds, from its file."""
+    path = node.data_dir.rounds
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def gaps(rounds: Iterable[int]) -> list[int]:
+    """Rounds after which the next one written down was not the next one."""
+    numbers = list(rounds)
+    return [one for one, other in itertools.pairwise(numbers) if other != one + 1]
+
+
+def words_of_trouble(output: str) -> Counter[str]:
+    """What a node says only when a round, a batch or a child of its own is lost."""
+    signs = ("failed and was skipped", "generation batch lost", "Traceback", "child lost")
+    return Counter({sign: output.count(sign) for sign in signs if sign in output})

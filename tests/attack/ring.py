@@ -1,0 +1,98 @@
+"""What one attack has to work with: its victims, its identities, its clock, and what it counts."""
+
+import hashlib
+import itertools
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.signing import Identity
+from tests.attack.answers import Answers
+from tests.attack.peer import HostilePeer, hostile_peer
+
+# Identities that an attack goes through before it takes the first again.
+FRESH_MAX = 199
+
+Act = Callable[[HostilePeer], Awaitable[None]]
+
+
+@dataclass
+class Ring:
+    """One attack. `victims` are multiaddrs with /p2p/; `markers` and `port` are the traps that code would
+    spring, `report` tells the harness what was counted so far."""
+
+    name: str
+    seed: int
+    manifest: Manifest
+    victims: Sequence[str]
+    markers: Path
+    port: int
+    report: Callable[[], None] = lambda: None
+    counted: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(f"attack {self.name} {self.seed}")
+        self._answers: Answers | None = None
+        self.counter = 0
+
+    @property
+    def answers(self) -> Answers:
+        """Questions and their right answers; made when first needed, since it imports the questions' library."""
+        if self._answers is None:
+            self._answers = Answers(self.manifest)
+        return self._answers
+
+    def identity_seed(self, number: int) -> bytes:
+        """The secret of one of this attack's identities."""
+        return identity_seed(self.name, self.seed, number)
+
+    def identity(self, number: int = 0) -> Identity:
+        """One of this attack's identities."""
+        return Identity.from_seed(self.identity_seed(number))
+
+    def dataset(self, name: str) -> int | None:
+        """Its number in the manifest, or None."""
+        return next((n for n, spec in enumerate(self.manifest.datasets) if spec.name == name), None)
+
+    def counters(self, num: int) -> int:
+        """The first of `num` counters not used by this attack before."""
+        first, self.counter = self.counter, self.counter + num
+        return first
+
+    @asynccontextmanager
+    async def peer(self, number: int = 0, *, listens: bool = True) -> AsyncIterator[HostilePeer]:
+        """One connected peer."""
+        seed = self.identity_seed(number)
+        async with hostile_peer(
+            seed, self.manifest.topic, self.counted, self.victims, listens=listens
+        ) as peer:
+            yield peer
+
+    @asynccontextmanager
+    async def peers(self, num: int, *, listens: bool = True) -> AsyncIterator[list[HostilePeer]]:
+        """Several of them."""
+        async with AsyncExitStack() as stack:
+            yield [
+                await stack.enter_async_context(self.peer(number, listens=listens)) for number in range(num)
+            ]
+
+    async def in_turns(self, acts: Iterable[Act], *, per_identity: int = 3, pace_s: float = 0.05) -> None:
+        """Do these, with a new identity and new connections after every few: one that was caught is left behind."""
+        waiting, number = iter(acts), 1
+        while some := list(itertools.islice(waiting, per_identity)):
+            async with self.peer(number, listens=False) as peer:
+                for act in some:
+                    await act(peer)
+                    await trio.sleep(pace_s)
+            number = number % FRESH_MAX + 1
+
+
+def identity_seed(name: str, seed: int, number: int) -> bytes:
+    """32 bytes for one hostile identity; the harness knows them too, to find what it wrote among what was stored and used."""
+    return hashlib.sha256(f"swarmd attack {name} {seed} {number}".encode()).digest()

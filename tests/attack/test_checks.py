@@ -1,0 +1,85 @@
+"""The checks fail when they should."""
+
+from collections import Counter
+
+from tests.attack import checks
+from tests.attack.looks import Look, gaps, parse_metrics, words_of_trouble
+from tests.attack.rows import lost, row_of, table
+from tests.attack.window import Window
+
+
+def seen(name: str = "node-0", **facts: object) -> Look:
+    cpu_s = {"daemon": 0.0, "network": 0.0, "scorer": 0.0}
+    return Look(name, **{"running": True, "answers": True, "cpu_s": cpu_s, **facts})  # type: ignore[arg-type]
+
+
+def window(before: Look, after: Look, **facts: object) -> Window:
+    return Window(10.0, [before], [after], **facts)  # type: ignore[arg-type]
+
+
+def test_a_marker_is_a_failure() -> None:
+    assert not checks.no_code_ran(["text-1"]).passed
+    assert checks.no_code_ran([]).passed
+
+
+def test_a_restart_or_an_end_is_a_failure() -> None:
+    assert not checks.nobody_restarted([seen(restarts=1)]).passed
+    assert not checks.nobody_restarted([seen(running=False)]).passed
+    assert checks.nobody_restarted([seen()]).passed
+
+
+def test_a_failed_round_and_a_gap_are_failures() -> None:
+    failed = seen(metrics={'train_skipped_steps_total{reason="failed"}': 1.0})
+    assert not checks.no_round_lost([failed], {}, {}).passed
+    assert not checks.no_round_lost([seen()], {"node-0": [3]}, {}).passed
+    assert not checks.no_round_lost([seen()], {}, {"node-0": "Traceback"}).passed
+    assert checks.no_round_lost([seen()], {"node-0": []}, {"node-0": ""}).passed
+
+
+def test_standing_still_in_a_window_is_a_failure() -> None:
+    assert not checks.rounds_went_on({"bombs": window(seen(round=3), seen(round=3))}).passed
+    assert checks.rounds_went_on({"bombs": window(seen(round=3), seen(round=4))}).passed
+
+
+def test_a_rejected_message_counts_only_against_an_honest_peer() -> None:
+    look = seen(rejected_of={"honest": 0, "hostile": 9})
+    assert checks.no_honest_peer_blamed([look], frozenset({"honest"})).passed
+    assert not checks.no_honest_peer_blamed([look], frozenset({"hostile"})).passed
+
+
+def test_an_escape_sequence_on_the_terminal_is_a_failure() -> None:
+    assert not checks.clean_terminal("name \x1b[2J").passed
+    assert checks.clean_terminal("name\n\tä").passed
+
+
+def test_gaps_are_found_between_neighbours() -> None:
+    assert gaps([1, 2, 4, 5]) == [2]
+    assert gaps([]) == []
+
+
+def test_trouble_is_found_in_what_a_node_says() -> None:
+    assert words_of_trouble("round 3 failed and was skipped: x") == Counter({"failed and was skipped": 1})
+
+
+def test_metrics_are_read_with_their_labels() -> None:
+    metrics = parse_metrics(["# HELP x", 'swarmd_train_skipped_steps_total{reason="oom"} 2.0'])
+    assert lost(metrics) == 2.0
+
+
+def test_a_row_counts_what_grew_and_compares_with_quiet_time_of_the_same_length() -> None:
+    # given
+    quiet = window(seen(round=0), seen(round=20))
+    busy = window(
+        seen(round=20, used_of={"evil": 1}),
+        seen(round=25, used_of={"evil": 4}, stored_of={"evil": 7}, rules={"signature": 2, "accepted": 5}),
+        counted={"bombs": Counter(sent=12)},
+    )
+    # when
+    row = row_of("bombs", "text", busy, [quiet], frozenset({"evil"}))
+    # then
+    assert (row.rounds, row.quiet_rounds, row.used, row.stored, row.accepted) == (5, 20.0, 3, 7, 5)
+    assert "signature 2" in table([row])
+
+
+def test_a_counter_that_began_anew_counts_from_zero() -> None:
+    assert window(seen(round=9), seen(round=2)).num_rounds == 2
