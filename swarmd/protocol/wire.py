@@ -178,6 +178,7 @@ def _unpack(data: bytes, rule: str, *, text_bytes_max: int, maps_max: int) -> di
             use_list=False,
             strict_map_key=True,
             object_pairs_hook=_Maps(maps_max),
+            ext_hook=_refuse_extension,  # max_ext_len lets an empty one pass
             max_str_len=text_bytes_max,
             max_bin_len=64,
             max_array_len=_ARRAY_MAX,
@@ -189,6 +190,10 @@ def _unpack(data: bytes, rule: str, *, text_bytes_max: int, maps_max: int) -> di
     if type(fields) is not dict:
         raise WireError(rule, "not a map")
     return fields
+
+
+def _refuse_extension(code: int, content: bytes) -> None:
+    raise ValueError("an extension type")
 
 
 class _Maps:

@@ -66,7 +66,9 @@ def decode_body(body: bytes) -> Frame:
     if not isinstance(entries, list):
         raise BadFrame("no addresses")
     parsed = (parse(entry) for entry in entries[:ADDRESSES_MAX])
-    agent = str(content.get("agent", ""))[:_AGENT_CHARS_MAX]
+    agent = content.get("agent")
+    # Only text: the text of a thousand arrays in each other would be a RecursionError.
+    agent = agent[:_AGENT_CHARS_MAX] if isinstance(agent, str) else ""
     shown = "".join(c if " " <= c <= "~" else "?" for c in agent)
     return Frame([address for address in parsed if address is not None], shown)
 

@@ -60,6 +60,7 @@ def frame_cases() -> Iterator[Case]:
         "declares 4 GiB of bytes": b"\x81\xa8rollouts\xc6\xff\xff\xff\xff",
         "declares an array of 4 billion": b"\x81\xa8rollouts\xdd\xff\xff\xff\xff",
         "an extension type": b"\x81\xa8rollouts\xc7\x03\x05abc",
+        "an empty extension": b"\x81\xa8rollouts\xc7\x00\x05",
         "a timestamp": b"\x81\xa8rollouts\xd6\xff\x00\x00\x00\x00",
         "the byte msgpack never uses": b"\xc1",
         "text that is no UTF-8": content.replace("ï".encode(), b"\xff\xff", 1),

@@ -63,6 +63,7 @@ def _header() -> Iterator[Case]:
         "header declares a map of 4 billion": b"\xdf\xff\xff\xff\xff",
         "header holds a map": b"\x81\xa7version\x80",
         "header holds an extension type": b"\x81\xa7version\xc7\x03\x05abc",
+        "header holds an empty extension": b"\x81\xa7version\xc7\x00\x05",
         "header holds bytes that are no UTF-8": b"\x81\xa7version\xa2\xc3\x28",
         "header holds a surrogate in UTF-8": b"\x81\xa7version\xa3\xed\xa0\x80",
     }.items():

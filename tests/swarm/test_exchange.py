@@ -51,6 +51,11 @@ def test_entries_that_are_no_addresses_are_left_out():
     assert exchange.decode_body(body).addresses == [at("/ip4/10.0.0.1")]
 
 
+@pytest.mark.parametrize("agent", [b"\xc0", b"\x07", b"\x80", b"\xc4\x01x", b"\x91" * 1000 + b"\xc0"])
+def test_an_agent_that_is_no_text_is_passed_over(agent):
+    assert exchange.decode_body(b"\x82\xa9addresses\x90\xa5agent" + agent).agent == ""
+
+
 def test_an_agent_cannot_reach_a_terminal_unescaped():
     body = msgpack.packb({"addresses": [], "agent": "\x1b[2J" + "x" * 500})
     agent = exchange.decode_body(body).agent
