@@ -13,6 +13,7 @@ from swarmd.cli.doctor import doctor
 from swarmd.cli.experiment import experiment
 from swarmd.cli.look import healthcheck, peers, show_id, status, stop
 from swarmd.cli.maintain import config, export
+from swarmd.cli.manifest import manifest
 from swarmd.cli.run import start
 from swarmd.errors import SwarmdError
 
@@ -45,6 +46,7 @@ for command in (
     doctor,
     export,
     config,
+    manifest,
     experiment,
     contribute,
 ):

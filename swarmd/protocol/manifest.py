@@ -27,7 +27,7 @@ from swarmd.protocol.types import (
     WireModel,
 )
 
-MANIFEST_VERSION = 1  # the value of Manifest.version
+MANIFEST_VERSION = 2  # the value of Manifest.version; 1 had no golden digests
 SEED_LIMIT = 2**31
 FOLDER = Path(__file__).parent / "manifests"
 MANIFEST_BYTES_MAX = 65_536
@@ -50,12 +50,16 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
 
 class DatasetSpec(WireModel):
-    """One dataset of the swarm. Its number on the wire is its place in the manifest; a name may occur twice."""
+    """One dataset of the swarm. Its number on the wire is its place in the manifest; a name may occur twice.
+
+    `golden` is the digest of its known questions (`questions/golden.py`). Empty in a draft, with which no node starts.
+    """
 
     name: Name
     params: Annotated[dict[Name, ParamValue], Field(max_length=64)] = Field(default_factory=dict)
     weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     reward: Literal["upstream", "exact"] = "upstream"
+    golden: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
 
 
 class Limits(WireModel):
@@ -90,7 +94,7 @@ def _as_tuple(value: Any) -> Any:
 class Manifest(WireModel):
     """The swarm's constitution. Equal manifests have equal bytes, whatever the order in which they were written down."""
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
     datasets: Annotated[
         tuple[DatasetSpec, ...], Field(min_length=1, max_length=DATASETS_MAX), BeforeValidator(_as_tuple)
@@ -199,6 +203,12 @@ class Manifest(WireModel):
         if type(version) is int and version > MANIFEST_VERSION:
             raise IncompatibleSwarm(
                 f"{source} has version {version}", f"this build reads {MANIFEST_VERSION}", "upgrade swarmd"
+            )
+        if version == 1:
+            raise IncompatibleSwarm(
+                f"{source} has version 1",
+                "since version 2 a manifest names a golden digest of each dataset",
+                "get the swarm's sealed manifest, or set version = 2 in your own and `swarmd manifest seal` it",
             )
         try:
             return cls.model_validate(fields)

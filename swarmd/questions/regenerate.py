@@ -29,11 +29,12 @@ Item = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class DatasetChoice:
-    """One dataset of a manifest, as plain values: what crosses the socket to the zygote."""
+    """One dataset of a manifest, as plain values: what crosses the socket to the zygote. No golden digest: compared with none."""
 
     name: str
     params: Mapping[str, Any]
     reward: str
+    golden: str = ""
 
 
 class QuestionSource:
@@ -59,7 +60,7 @@ class QuestionSource:
                 self.dataset = dataset_type(config=config)
         except (AssertionError, ValueError, TypeError) as error:
             raise ConfigError(f"dataset {choice.name}: its parameters were refused", str(error)) from error
-        self.name, self.params, self.reward = choice.name, params, choice.reward
+        self.name, self.params, self.reward, self.golden = choice.name, params, choice.reward, choice.golden
 
     def item(self, seed: int) -> Item:
         """The item of this seed.

@@ -19,6 +19,7 @@ from swarmd.questions.guards import SCORER_VERSION, check_dataset
 from swarmd.questions.regenerate import SEED_LIMIT
 from swarmd.questions.sandbox import CONTAINED, SandboxMode, describe
 from swarmd.questions.scorers import Reason
+from swarmd.questions.seal import setup_of
 from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
 
 # One round or one peer's batch is a few hundred; the control API must not be able to ask for a million.
@@ -58,12 +59,7 @@ class ScorerService:
             raise ConfigError(f"sandbox is {sandbox!r}", fix="it must be auto, require or off")
         self._manifest = Manifest.from_bytes(manifest)
         self._sandbox: SandboxMode = sandbox
-        datasets = [
-            {"name": spec.name, "params": dict(spec.params), "reward": spec.reward}
-            for spec in self._manifest.datasets
-        ]
-        setup = {"datasets": datasets, "answer_format": self._manifest.answer_format, "sandbox": sandbox}
-        self._zygote = ZygoteProcess(setup, zygote)
+        self._zygote = ZygoteProcess(setup_of(self._manifest, sandbox=sandbox), zygote)
 
     def start(self) -> dict[str, Any]:
         """Check the manifest, start and test the zygote, try a worker.
@@ -72,7 +68,7 @@ class ScorerService:
 
         Raises:
             IncompatibleSwarm: scorer version, a dataset this build does not offer, or known items that came out differently.
-            ConfigError: parameters out of bounds.
+            ConfigError: parameters out of bounds, or a manifest without golden digests.
             LocalError: `require` on a machine that cannot, or no zygote.
         """
         if self._manifest.scorer_version != SCORER_VERSION:
@@ -82,6 +78,12 @@ class ScorerService:
             )
         for spec in self._manifest.datasets:
             check_dataset(spec.name, spec.params, spec.reward)
+        if unsealed := [spec.name for spec in self._manifest.datasets if not spec.golden]:
+            raise ConfigError(
+                f"the manifest is a draft: no golden digest for {', '.join(unsealed)}",
+                "without one, nodes whose generators differ would meet and score each other wrong",
+                "`swarmd manifest seal FILE` writes the digests; all nodes need the sealed file",
+            )
         report = self._zygote.start()
         steps = score_batch(self._zygote, [], time.monotonic() + 10.0).steps
         line = describe(steps, self._sandbox)
@@ -100,7 +102,7 @@ class ScorerService:
                 "python": platform.python_version(),
                 "scorer": str(SCORER_VERSION),
             },
-            "num_self_tested": report["num_compared"],
+            "num_self_tested": len(report["goldens"]),
         }
 
     def questions(self, items: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -124,11 +126,14 @@ class ScorerService:
         """Rewards of `[[dataset, seed, [text, ...]], ...]`, each in [0, 1], with the prompts.
 
         `deadline_s` is wall time for the call; what is not scored by then has 0 and the reason `deadline`. `reasons` counts the
-        completions by reason, leaving out those that were simply scored.
+        completions by reason, leaving out those that were simply scored. `cpu_s` is what the call cost in CPU seconds, here, in the
+        zygote and in the workers (regeneration, fork, scoring, and whatever a text did until it was killed); what a zygote that
+        died had spent is not known.
 
         Raises: as `questions`.
         """
         ends = time.monotonic() + deadline_s
+        started_cpu_s = self._cpu_s()
         wanted = [
             ScoreItem(*self._address(dataset, seed), _texts(texts))
             for dataset, seed, texts in _bounded(items)
@@ -142,11 +147,15 @@ class ScorerService:
             if score.reason is not Reason.SCORED
         )
         rewards_RG = [[score.reward for score in scores] for scores in scored.scores_RG]
-        return {**answer, "rewards": rewards_RG, "reasons": dict(reasons)}
+        cpu_s = self._cpu_s() - started_cpu_s
+        return {**answer, "rewards": rewards_RG, "reasons": dict(reasons), "cpu_s": cpu_s}
 
     def close(self) -> None:
         """End the zygote and its workers; the end of this process does the same."""
         self._zygote.close()
+
+    def _cpu_s(self) -> float:
+        return time.thread_time() + self._zygote.cpu_s
 
     def _ask_questions(self, addresses: list[tuple[int, int]]) -> list[str | None]:
         for _ in range(2):

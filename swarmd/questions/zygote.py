@@ -10,15 +10,17 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections import OrderedDict
 from typing import Any
 
 from swarmd.errors import SwarmdError
 from swarmd.questions import worker
 from swarmd.questions.channel import Channel
+from swarmd.questions.golden import verify
 from swarmd.questions.regenerate import DatasetChoice, Item, QuestionSource
 from swarmd.questions.scorers import score
-from swarmd.questions.selftest import verify
+from swarmd.questions.selftest import verify_defaults
 
 # `score` asks for the prompts and then for a worker, so every item is wanted twice in a row. An item is 1 to 20 kB.
 _ITEMS_KEPT_MAX = 1024
@@ -41,40 +43,50 @@ class Zygote:
 
     def __init__(self, channel: Channel, setup: dict[str, Any]) -> None:
         self._channel = channel
-        self._format, self._mode = setup["answer_format"], setup["sandbox"]
+        self._format, self._mode, self._seal = setup["answer_format"], setup["sandbox"], setup["seal"]
         self._sources = [QuestionSource(DatasetChoice(**choice)) for choice in setup["datasets"]]
         self._items: OrderedDict[tuple[int, int], Item | None] = OrderedDict()
 
-    def prepare(self) -> int:
-        """Self-test and warm every dataset, so that no import is left for the sandbox; how many records were compared.
+    def prepare(self) -> list[str]:
+        """Self-test and warm every dataset, so that no import is left for the sandbox; their golden digests.
 
         Raises:
             IncompatibleSwarm: a known item came out differently.
         """
-        num_compared = verify(self._sources)
-        for source in self._sources:
+        if self._seal:
+            verify_defaults([source.name for source in self._sources])
+        goldens = verify(self._sources)
+        for number, source in enumerate(self._sources):
             for seed in range(4):
-                item = source.item(seed)
+                item = self._item(number, seed)
+                if item is None:
+                    continue
                 for text in (item["answer"] or "P", *_WARM_TEXTS):
                     score(text, item, source, "plain")
         gc.collect()
         gc.freeze()  # a worker's collections must not copy our pages
-        return num_compared
+        return goldens
 
     def serve(self) -> None:
         """Answer until the service closes its end (EOFError)."""
         while True:
             request, fd = self._channel.receive()
+            started = time.process_time()
+            worker_cpu_s = 0.0
+            reply: dict[str, Any] = {}
             if request["op"] == "questions":
                 items = [self._item(*address) for address in request["items"]]
-                self._channel.send({"questions": [item and item["question"] for item in items]})
+                reply = {"questions": [item and item["question"] for item in items]}
             elif request["op"] == "fork" and fd is not None:
-                pid = self._fork(fd, request["items"])
+                reply = {"pid": self._fork(fd, request["items"])}
                 os.close(fd)
-                self._channel.send({"pid": pid})
             elif request["op"] == "end":
                 os.kill(request["pid"], signal.SIGKILL)
-                self._channel.send({"status": os.waitpid(request["pid"], 0)[1]})
+                _, status, usage = os.wait4(request["pid"], 0)
+                worker_cpu_s = usage.ru_utime + usage.ru_stime
+                reply = {"status": status}
+            cpu_s = time.process_time() - started + worker_cpu_s
+            self._channel.send({**reply, "cpu_s": cpu_s})
 
     def _fork(self, fd: int, addresses: list[list[int]]) -> int:
         items = [(self._sources[dataset], self._item(dataset, seed)) for dataset, seed in addresses]
@@ -110,12 +122,12 @@ def main(argv: list[str]) -> None:
         setup, _ = channel.receive()
         try:
             zygote = Zygote(channel, setup)
-            num_compared = zygote.prepare()
+            goldens = zygote.prepare()
         except SwarmdError as error:
             kind = type(error).__name__
             channel.send({"error": {"kind": kind, "what": error.what, "why": error.why, "fix": error.fix}})
             return
-        channel.send({"num_compared": num_compared})
+        channel.send({"goldens": goldens})
         zygote.serve()
     except EOFError:
         return

@@ -34,6 +34,8 @@ class ZygoteProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self.num_starts = 0
+        self.cpu_s = 0.0
+        """CPU seconds that requests cost so far, in the zygote and in its workers; starting it is not among them."""
 
     @property
     def pid(self) -> int | None:
@@ -75,7 +77,9 @@ class ZygoteProcess:
         Raises:
             ZygoteDied: no answer within `ANSWER_S_MAX`, or it ended.
         """
-        return self._exchange(request, fd, ANSWER_S_MAX)
+        reply = self._exchange(request, fd, ANSWER_S_MAX)
+        self.cpu_s += reply["cpu_s"]
+        return reply
 
     def close(self) -> None:
         """Kill the zygote, and with it its workers."""

@@ -86,7 +86,8 @@ class FakeScorer(FakeChild):
 
     def score(self, items: list[list[Any]], deadline_s: float) -> dict[str, Any]:
         rewards = [[self.reward_of(text) for text in texts] for _, _, texts in items]
-        return {**self.questions([item[:2] for item in items]), "rewards": rewards, "reasons": {}}
+        questions = self.questions([item[:2] for item in items])
+        return {**questions, "rewards": rewards, "reasons": {}, "cpu_s": 0.01}
 
 
 @dataclass

@@ -7,14 +7,16 @@ from swarmd.errors import ChildDied, LocalError
 from swarmd.experience.own import OwnExperience
 from swarmd.loops.generate import OwnBatch
 from tests.loops.fakes import BAD, GOOD
-from tests.loops.parts import Loops
+from tests.loops.parts import MANIFEST, Loops
 
+# Every counter is a question to train on, whatever the manifest's digest.
+ALL_ASKED = MANIFEST.model_copy(update={"held_out_per_mille": 0})
 MIXED, NONE_RIGHT = [GOOD, BAD], [BAD, BAD]
 
 
 def answering(*texts_R: list[str]) -> Loops:
     """A node whose policy gives these answers, question by question, and the last one for ever."""
-    loops = Loops(staleness_max=99)
+    loops = Loops(manifest=ALL_ASKED, staleness_max=99)
     honest, asked = loops.generator.generate, iter(texts_R)
 
     def generate(**args: object) -> dict[str, object]:

@@ -18,6 +18,7 @@ from tests.loops.fakes import BAD, GOOD, MS
 from tests.loops.parts import MANIFEST, ME, Loops
 from tests.loops.test_status import ABOUT
 
+NONE_HELD_OUT = MANIFEST.model_copy(update={"held_out_per_mille": 0})
 HALF_HELD_OUT = MANIFEST.model_copy(update={"held_out_per_mille": 500})
 
 
@@ -51,7 +52,7 @@ async def test_counters_are_reserved_before_anything_is_asked() -> None:
 
 
 async def test_counters_of_a_lost_batch_are_never_used_again() -> None:
-    loops = Loops()
+    loops = Loops(manifest=NONE_HELD_OUT)
     loops.generator.fail("generate", ChildDied("gone"))
     with pytest.raises(ChildDied):
         await loops.generate().once()

@@ -17,7 +17,11 @@ MALLORY = Identity.from_seed(bytes(range(32, 64)))
 MANIFEST = Manifest(
     name="vectors",
     datasets=(
-        DatasetSpec(name="chain_sum", params={"max_terms": 2, "min_terms": 2}),
+        DatasetSpec(
+            name="chain_sum",
+            params={"max_terms": 2, "min_terms": 2},
+            golden="cec8fe30c8bc52761c0c1f4325ac930ff150b2e3d80f1a5a637477d71e96774a",
+        ),
         DatasetSpec(
             name="bf", params={"difficulty": 1, "styles": ["a", 1, 0.5, True]}, weight=0.5, reward="exact"
         ),

@@ -6,6 +6,9 @@ are hex. `test_vectors` fails when the files and this script disagree, so a chan
 
 import hashlib
 import json
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +34,9 @@ FOLDER = Path(__file__).parents[2] / "proto" / "vectors"
 SEEDS = (bytes(range(32)), bytes(range(32, 64)), bytes(32), b"\xff" * 32)
 SMALL = Manifest(
     name="small",
-    datasets=(DatasetSpec(name="gcd"),),
+    datasets=(
+        DatasetSpec(name="gcd", golden="49677a2013ff4ae9d8015100288b2992989bce28850fd6a39ac78792eda9f007"),
+    ),
     prompt_template="{question}",
     answer_format="plain",
     scorer_version=7,
@@ -45,6 +50,7 @@ def vectors() -> dict[str, dict[str, Any]]:
     return {
         "identity": _identity(),
         "manifest": _manifest(),
+        "golden": _golden(),
         "questions": _questions(),
         "messages": _messages(),
         "rules": _rules(),
@@ -87,6 +93,17 @@ def _manifest() -> dict[str, Any]:
             }
             for manifest in (MANIFEST, SMALL)
         ],
+    }
+
+
+@cache
+def _golden() -> dict[str, Any]:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.protocol.golden_items"], capture_output=True, check=True
+    )
+    return {
+        "about": "What reasoning_gym 0.1.25 makes of the known seeds, as canonical JSON, and the golden digest over it.",
+        "cases": json.loads(ran.stdout),
     }
 
 

@@ -29,6 +29,7 @@ def changed(old: bytes, new: bytes) -> bytes:
 def test_every_shipped_manifest_loads(path):
     manifest = load_manifest(path.stem)
     assert manifest.name == path.stem
+    assert all(spec.golden for spec in manifest.datasets)
     assert Manifest.from_bytes(manifest.to_bytes()) == manifest
 
 
@@ -75,6 +76,7 @@ def test_order_and_spelling_of_the_file_leave_no_trace():
         (b"b = 1", b"b = 1.0"),
         (b"b = 1", b"b = true"),
         (b"weight = 2", b"weight = 3"),
+        (b"weight = 2", b'weight = 2, golden = "' + b"0" * 64 + b'"'),
         (b"age_s_max = 60", b"age_s_max = 61"),
         (b'"{question}"', b'"{question} "'),
         (b"scorer_version = 1", b"scorer_version = 2"),
@@ -110,6 +112,8 @@ def test_whatever_differs_changes_digest_and_topic(old, new):
         (b"age_s_max = 60", b"completions_min = 9\ncompletions_max = 8"),
         (b'"plain"', b'"xml"'),
         (b'name = "mine"', b'name = "mine"\nversion = 0'),
+        (b'{ name = "gcd"', b'{ golden = "abc", name = "gcd"'),
+        (b'{ name = "gcd"', b'{ golden = "' + b"A" * 64 + b'", name = "gcd"'),
         (b'name = "mine"', b'name = "\xff"'),
     ],
 )
@@ -119,8 +123,13 @@ def test_a_bad_file_is_a_configuration_error(old, new):
 
 
 def test_a_newer_format_asks_for_an_upgrade():
-    with pytest.raises(IncompatibleSwarm, match="version 2"):
-        Manifest.from_toml(b"version = 2\n" + TOML)
+    with pytest.raises(IncompatibleSwarm, match="version 3"):
+        Manifest.from_toml(b"version = 3\n" + TOML)
+
+
+def test_a_manifest_from_before_the_golden_digests_says_how_to_renew_it():
+    with pytest.raises(IncompatibleSwarm, match="swarmd manifest seal"):
+        Manifest.from_toml(b"version = 1\n" + TOML)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The vectors hold both ways: our encoder writes their bytes, our decoder reads their values, our rules give their verdicts."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -62,6 +63,15 @@ def test_manifest(case):
         case["topic"],
     )
     assert {prompt: read.is_held_out(prompt) for prompt in case["held_out"]} == case["held_out"]
+
+
+@pytest.mark.parametrize("case", cases("golden"))
+def test_golden_digests_follow_from_the_prose(case):
+    seeds = [0, 1, 2**31 - 1] + [k * 2654435761 % 2**31 for k in range(1, 30)]
+    assert [line["seed"] for line in case["lines"]] == seeds
+    document = b"swarmd/1/golden\0" + b"".join(line["json"].encode() + b"\n" for line in case["lines"])
+    assert hashlib.sha256(document).hexdigest() == case["golden"]
+    assert all(json.dumps(json.loads(line["json"]), sort_keys=True) == line["json"] for line in case["lines"])
 
 
 @pytest.mark.parametrize("case", cases("questions"))

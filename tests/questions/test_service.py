@@ -17,6 +17,7 @@ from swarmd.questions import service as service_module
 from swarmd.questions.guards import GUARDS
 from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 from swarmd.questions.sandbox import Step
+from swarmd.questions.seal import goldens_of, sealed
 from swarmd.questions.service import ITEMS_MAX, ScorerService
 from tests.questions.hostile import payloads
 
@@ -31,7 +32,6 @@ def make(manifest: Manifest, **settings: Any) -> ScorerService:
 
 def manifest_of(*specs: DatasetSpec, scorer_version: int = 1) -> Manifest:
     return Manifest(
-        version=1,
         name="test",
         datasets=specs,
         prompt_template="Q: {question}",
@@ -50,7 +50,8 @@ def every(request: pytest.FixtureRequest) -> Iterator[ScorerService]:
         DatasetSpec(name=name, reward="exact" if guard.exact_only else "upstream")
         for name, guard in GUARDS.items()
     ]
-    service = make(manifest_of(*specs), sandbox=request.param)
+    draft = manifest_of(*specs)
+    service = make(sealed(draft, goldens_of(draft)), sandbox=request.param)
     service.start()
     yield service
     service.close()
@@ -113,7 +114,26 @@ def test_a_large_batch_fits(every: ScorerService) -> None:
 
 
 def test_nothing_to_score(every: ScorerService) -> None:
-    assert every.score([], 1.0) == {"prompts": [], "held_out": [], "rewards": [], "reasons": {}}
+    scored = every.score([], 1.0)
+    cpu_s = scored.pop("cpu_s")
+    assert scored == {"prompts": [], "held_out": [], "rewards": [], "reasons": {}}
+    assert 0 < cpu_s < 1
+
+
+def test_what_a_text_costs_is_reported(obedient: ScorerService) -> None:
+    cheap = obedient.score([[0, 1, ["fine"]]], 20.0)["cpu_s"]
+    dear = obedient.score([[0, 1, ["hang"]]], 0.5)["cpu_s"]
+    assert 0 < cheap < dear
+
+
+def test_regenerating_is_part_of_the_cost() -> None:
+    draft = manifest_of(DatasetSpec(name="simple_equations"))  # 3 ms a question
+    service = make(sealed(draft, goldens_of(draft)))
+    service.start()
+    anew, again = (service.score([[0, seed, []] for seed in range(100, 200)], 20.0) for _ in range(2))
+    service.close()
+    assert anew["prompts"] == again["prompts"]
+    assert anew["cpu_s"] > 2 * again["cpu_s"]
 
 
 @pytest.mark.parametrize("item", [[99, 1], [-1, 1], [True, 1], [0, -1], [0, 2**31], [0, None], [0, 1.0]])
@@ -236,12 +256,19 @@ def test_nothing_outlives_a_killed_service(tmp_path: Path) -> None:
         (manifest_of(DatasetSpec(name="coin_flip")), IncompatibleSwarm),
         (manifest_of(DatasetSpec(name="spell_backward", params={"data_file": "/etc/passwd"})), ConfigError),
         (manifest_of(DatasetSpec(name="prime_factorization")), ConfigError),
-        (manifest_of(DatasetSpec(name="gcd", params={"min_value": 9000})), ConfigError),
+        (manifest_of(DatasetSpec(name="gcd", params={"min_value": 9000}, golden="0" * 64)), ConfigError),
+        (manifest_of(DatasetSpec(name="gcd", golden="0" * 64)), IncompatibleSwarm),
+        (manifest_of(DatasetSpec(name="gcd")), ConfigError),
     ],
 )
 def test_a_swarm_that_this_build_cannot_score_is_refused(manifest: Manifest, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         make(manifest).start()
+
+
+def test_a_draft_says_how_to_seal_it() -> None:
+    with pytest.raises(ConfigError, match=r"golden digest for gcd, lcm(.|\n)*swarmd manifest seal"):
+        make(manifest_of(DatasetSpec(name="gcd"), DatasetSpec(name="lcm"))).start()
 
 
 def test_a_zygote_that_does_not_start_is_reported() -> None:

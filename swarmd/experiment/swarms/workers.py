@@ -100,7 +100,10 @@ class SharedScorer:
         }
 
     def score(self, items: Sequence[Sequence[Any]], deadline_s: float) -> dict[str, Any]:
-        """As `ScorerService.score`. What was not scored in time is not remembered."""
+        """As `ScorerService.score`, for nothing: a measured time would differ from run to run, and with it whatever charges for it.
+
+        What was not scored in time is not remembered.
+        """
         missing = []
         for dataset, seed, texts in items:
             new = [text for text in dict.fromkeys(texts) if (dataset, seed, text) not in self._rewards]
@@ -119,7 +122,8 @@ class SharedScorer:
             [given[key] if (key := (dataset, seed, text)) in given else self._rewards[key] for text in texts]
             for dataset, seed, texts in items
         ]
-        return {**self.questions([item[:2] for item in items]), "rewards": rewards_RG, "reasons": reasons}
+        questions = self.questions([item[:2] for item in items])
+        return {**questions, "rewards": rewards_RG, "reasons": reasons, "cpu_s": 0.0}
 
     def close(self) -> None:
         """End the scorer."""
