@@ -151,6 +151,17 @@ class Metrics:
             "train_external_likelihood_ratio",
             "Own over claimed probability a token of external completions, last update.",
         )
+        self.external_dropped = counter(
+            "train_external_dropped", "External completions left out of updates as too unlikely here."
+        )
+        self.external_floor = gauge(
+            "train_external_logp_min", "The mean log-prob below which they are, in nats a token, last update."
+        )
+        self.external_capped = counter("train_external_capped", "External rollouts held down by a cap.")
+        self.external_share = gauge(
+            "train_external_weight_share_ratio",
+            "What external rollouts weighed of the last update, held down.",
+        )
         self.imitation_loss = gauge(
             "train_imitation_loss", "Cross-entropy of imitated tokens in nats, last update."
         )
@@ -169,6 +180,8 @@ class Metrics:
             "external_weight_mean": self.external_weight,
             "external_weight_zero": self.external_weight_zero,
             "external_effective_share": self.external_effective,
+            "external_logp_min": self.external_floor,
+            "external_share": self.external_share,
             "external_likelihood_ratio": self.external_likelihood,
             "imitation_loss": self.imitation_loss,
             "mismatch_ratio_mean": self.mismatch.labels("mean"),

@@ -104,6 +104,21 @@ class UpdateSection(Section):
         le=0,
         description="`tapered`: a wrong external answer counts from this own log-prob (nats a token) on.",
     )
+    external_logp_min: Literal["auto", "off"] | float = Field(
+        "auto",
+        description="External completions whose mean own log-prob (nats a token) is below this are left out; `auto`: the first"
+        " percentile of own completions, less a margin; see [guards](../guards.md).",
+    )
+    external_weight_max: float = Field(
+        2.0,
+        ge=0,
+        le=1000,
+        description="The most that one external rollout weighs in the update, all its tokens together, in mean own rollouts;"
+        " 0 is off.",
+    )
+    external_share_max: float = Field(
+        0.9, gt=0, le=1, description="The most that all external rollouts weigh of an update; 1 is off."
+    )
     external_alpha: float = Field(
         1.0, ge=0, le=10, description="`cross`: exponent of the ratio of own to sender's probability."
     )
@@ -134,6 +149,15 @@ class UpdateSection(Section):
         le=1000,
         description="`geometric`: completions whose mean ratio is off by more than this factor are left out.",
     )
+
+    @field_validator("external_logp_min")
+    @classmethod
+    def _is_a_log_prob(cls, value: Any) -> Any:
+        if not isinstance(value, str) and not -1000 <= value <= 0:
+            raise ValueError(
+                "external_logp_min is auto, off, or nats a token from -1000 to 0, for example -4"
+            )
+        return value
 
     @field_validator("devices", mode="before")
     @classmethod

@@ -14,7 +14,7 @@ import json
 import math
 import random
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from pathlib import Path
 from swarmd.experience import schema
 from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
-from swarmd.experience.sampling import Strategy, draw
+from swarmd.experience.sampling import Strategy, draw_limited
 from swarmd.experience.store import Store
 from swarmd.protocol.types import Rollout, VerifiedBatch
 
@@ -40,7 +40,8 @@ class AddResult:
 class Sample:
     """One draw. The pool is what was neither over-age nor used up; `shortfall` is how many fewer than asked for came.
 
-    `num_over_age` counts informative rollouts that could be drawn but for their age.
+    `num_over_age` counts informative rollouts that could be drawn but for their age, `num_unproven` drawn ones of authors that are
+    not proven, `num_held_back` those of them that the shortfall would have taken but for their limit.
     """
 
     rollouts: list[ScoredRollout]
@@ -48,6 +49,20 @@ class Sample:
     num_pool: int
     shortfall: int
     num_over_age: int = 0
+    num_unproven: int = 0
+    num_held_back: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Whose rollouts may be drawn: those of `banned` authors never, of those who are not `proven` at most `unproven_max` together.
+
+    Both functions are called under the buffer's lock, once for each author at most; they must not call the buffer.
+    """
+
+    proven: Callable[[bytes], bool]
+    unproven_max: int
+    banned: Callable[[bytes], bool] = lambda author: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +187,17 @@ class SwarmBuffer:
         return self._store.transaction(work)
 
     def sample(
-        self, num: int, rng: random.Random, *, now_ms: int, whose: schema.Whose = schema.ANYBODY
+        self,
+        num: int,
+        rng: random.Random,
+        *,
+        now_ms: int,
+        whose: schema.Whose = schema.ANYBODY,
+        admission: Admission | None = None,
     ) -> Sample:
         """Draw at most `num` informative rollouts without replacement and count the use; never waits for more.
 
-        The pool is what lies there of those that `whose` names.
+        The pool is what lies there of those that `whose` names and `admission` does not ban; without an admission all are alike.
 
         Raises:
             DiskFull: the use could not be counted, so nothing was drawn.
@@ -187,17 +208,40 @@ class SwarmBuffer:
             candidates = schema.candidates(db, cutoff_ms, whose)
             num_pool = len(candidates) + schema.count_uninformative(db, cutoff_ms, whose)
             num_over_age = schema.count_over_age(db, cutoff_ms, whose)
-            rows = draw(candidates, num, rng, self._strategy)
+            unproven: set[bytes] = set()
+            limit = num
+            if admission is not None:
+                authors = {candidate.author for candidate in candidates}
+                banned = {author for author in authors if admission.banned(author)}
+                unproven = {author for author in authors - banned if not admission.proven(author)}
+                num_found = len(candidates)
+                candidates = [candidate for candidate in candidates if candidate.author not in banned]
+                num_pool -= num_found - len(candidates)
+                limit = admission.unproven_max
+            rows = draw_limited(
+                candidates, num, rng, self._strategy, limited=unproven.__contains__, limit=limit
+            )
             payloads = schema.use(db, rows, self._uses_max)
+            num_unproven = sum(payload[0] in unproven for payload in payloads)
+            num_left = sum(candidate.author in unproven for candidate in candidates) - num_unproven
             return Sample(
                 [_decode(*payload) for payload in payloads],
                 num_informative_pool=len(candidates),
                 num_pool=num_pool,
                 shortfall=num - len(rows),
                 num_over_age=num_over_age,
+                num_unproven=num_unproven,
+                num_held_back=min(num - len(rows), num_left),
             )
 
         return self._store.transaction(work)
+
+    def quarantine(self, since_ms: int) -> int:
+        """Keep what was received since then, by this node's clock, from ever being drawn; returns how many rollouts that took.
+
+        They count as used up: they are evicted before others, and do not come back as new ones.
+        """
+        return self._store.transaction(lambda db: schema.quarantine(db, since_ms))
 
     def counts(self, now_ms: int) -> BufferCounts:
         """What is held at this moment."""

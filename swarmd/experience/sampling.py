@@ -39,6 +39,36 @@ def draw(
     return _DRAWS[strategy](candidates, num, rng)
 
 
+def draw_limited(
+    candidates: Sequence[Candidate],
+    num: int,
+    rng: random.Random,
+    strategy: Strategy = "uniform",
+    *,
+    limited: Callable[[bytes], bool],
+    limit: int,
+) -> list[int]:
+    """As `draw`, with at most `limit` rows of those authors, together, for whom `limited` holds.
+
+    Each draw is the strategy's among the candidates that may still be drawn: once the limit is reached those of limited authors
+    may not. Within either kind nothing else changes, so `uniform` stays uniform.
+    """
+    if limit >= num:
+        return draw(candidates, num, rng, strategy)
+    author_of = {candidate.row: candidate.author for candidate in candidates}
+    rows: list[int] = []
+    # every strategy draws one after the other, so passing over some leaves the order of the others as it would be without them
+    for row in draw(candidates, len(candidates), rng, strategy):
+        if len(rows) == num:
+            break
+        if limited(author_of[row]):
+            if limit == 0:
+                continue
+            limit -= 1
+        rows.append(row)
+    return rows
+
+
 def draw_uniform(candidates: Sequence[Candidate], num: int, rng: random.Random) -> list[int]:
     """Every subset of that size is equally likely."""
     return [candidate.row for candidate in rng.sample(candidates, min(num, len(candidates)))]

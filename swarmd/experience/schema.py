@@ -78,6 +78,9 @@ MIGRATIONS = (
     """,
 )
 
+# Uses of a rollout that is quarantined: more than any setting allows (1,000), so it stays used up whatever is configured later.
+QUARANTINED_USES = 1_000_000
+
 Key = tuple[bytes, int, int]  # author, dataset, counter
 
 
@@ -211,6 +214,15 @@ def use(db: sqlite3.Connection, rows: Sequence[int], uses_max: int) -> list[tupl
     )
     found = {row: rest for row, *rest in db.execute(query, (json.dumps(list(rows)),))}
     return [tuple(found[row]) for row in rows]
+
+
+def quarantine(db: sqlite3.Connection, since_ms: int) -> int:
+    """Use up what could still be drawn of messages received since then; returns how many rollouts that were."""
+    query = (
+        "UPDATE rollouts SET uses = ?, worth = ? WHERE worth = ? AND batch IN"
+        " (SELECT id FROM batches WHERE received_ms >= ?)"
+    )
+    return db.execute(query, (QUARANTINED_USES, USED_UP, DRAWABLE, since_ms)).rowcount
 
 
 def holdings(db: sqlite3.Connection) -> dict[bytes, Bounds]:

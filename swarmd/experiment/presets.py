@@ -65,7 +65,13 @@ class Preset:
     choices: tuple[tuple[str, str], ...] = field(default=())
 
 
-_TINY = {"policy.device": "cpu", "policy.threads": "1", "evaluate.completions": "1"}
+# Nobody in an experiment is a stranger; and what was published must repeat. `--set` or an arm of one's own switches a guard on.
+_NO_GUARDS = {
+    "update.external_logp_min": "off",
+    "update.external_weight_max": "0",
+    "update.external_share_max": "1",
+}
+_TINY = {"policy.device": "cpu", "policy.threads": "1", "evaluate.completions": "1", **_NO_GUARDS}
 # Of a core that others use too: 4 nodes, 40 rounds, mixes 8/0 to 2/6, from the seconds in their records. Half of it on a free core.
 _TINY_RATES = Rates(
     prompt_tokens=12,
@@ -156,6 +162,7 @@ _ALL = (
         model="Qwen2.5-0.5B",
         manifest="reasoning",
         settings={
+            **_NO_GUARDS,
             "policy.device": "cuda",
             "policy.placement": "shared",
             "policy.temperature": "1.0",

@@ -87,6 +87,8 @@ def count_round(
         metrics.skipped.labels(record["skipped"]).inc()
     else:
         metrics.steps.inc()
+    metrics.external_dropped.inc(record.get("num_external_dropped") or 0)
+    metrics.external_capped.inc(record.get("num_external_capped") or 0)
     for key, gauge in metrics.of_update.items():
         if record.get(key) is not None:
             gauge.set(record[key])

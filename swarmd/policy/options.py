@@ -1,5 +1,6 @@
 """The settings the policy process reads, out of the daemon's configuration; imports no torch."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
@@ -25,6 +26,7 @@ class PolicyOptions:
         batch_tokens_max: most prompt and completion tokens that an engine holds at once.
         advantage_scale, advantage_eps: see `experience.advantages`.
         external_baseline_shift: its `baseline_shift`, for external rollouts.
+        floor_follows: whether `update.external_logp_min` is found from own completions as they come; see `update.floor`.
         checkpoints_keep: how many are kept.
         plan, plans: the memory plan to begin with, and all that this device has; see `plans.ladder`.
         plan_key: what the daemon wants to find beside the plan in a checkpoint; empty: neither is written.
@@ -40,6 +42,7 @@ class PolicyOptions:
     advantage_scale: Scale
     advantage_eps: float
     external_baseline_shift: float
+    floor_follows: bool
     checkpoints_keep: int
     plan: str
     plans: tuple[str, ...]
@@ -65,6 +68,9 @@ class PolicyOptions:
             )
         tokens_max = settings.get("tokens_max") or 256
         update = {"completion_tokens_max": tokens_max, **{key: settings[key] for key in own & set(settings)}}
+        floor = settings.get("external_logp_min", "off")
+        update["external_logp_min"] = -math.inf if isinstance(floor, str) else floor
+        update["external_weight_max"] = settings.get("external_weight_max") or math.inf
         return cls(
             model=settings.get("model", ""),
             tokens_max=tokens_max,
@@ -75,6 +81,7 @@ class PolicyOptions:
             advantage_scale=settings.get("advantage_scale", "std"),
             advantage_eps=settings.get("advantage_eps", EPS),
             external_baseline_shift=settings.get("external_baseline_shift", 0.0),
+            floor_follows=floor == "auto",
             checkpoints_keep=settings.get("checkpoints_keep", 2),
             plan=settings.get("plan", "auto"),
             plans=tuple(settings.get("plans", ())),

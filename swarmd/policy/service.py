@@ -26,6 +26,7 @@ from swarmd.policy.state.resume import load_checkpoint
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.training_set import token_rollouts
 from swarmd.policy.update import mismatch
+from swarmd.policy.update.floor import Floor
 from swarmd.policy.update.learner import Learner, UpdateSettings
 from swarmd.policy.update.parallel import learner_on
 
@@ -76,6 +77,7 @@ class PolicyService:
             0  # of the weights that an engine keeps; None: not the present ones
         )
         self._learner: PlannedLearner | None = None
+        self._floor = Floor()
 
     def start(self) -> dict[str, Any]:
         """Load the model, then the newest good checkpoint over it; what `info` says, plus `state`, `resumed_from`, `skipped`.
@@ -182,6 +184,9 @@ class PolicyService:
         training_set = token_rollouts(
             scored, self._tokeniser, self._options, context_tokens_max(self._model.config)
         )
+        if self._options.floor_follows:
+            self._floor.observe(training_set)
+            learner.adjust(external_logp_min=self._floor.value)
         try:
             stats = learner.update(training_set, round)
         except ChildDied as error:  # of a rank: the round may be half done, and only the checkpoint is sure

@@ -11,7 +11,7 @@ from swarmd.experience.own import OwnExperience
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.loops.record import round_record
 from tests.loops.fakes import BAD, GOOD, MS
-from tests.loops.parts import ME, Loops, external_rollout
+from tests.loops.parts import ME, Loops, external_rollout, own_batch
 
 NOTHING = Sample([], 0, 0, 0)
 
@@ -98,3 +98,20 @@ async def test_what_the_update_measured_is_in_the_record_too(key: str) -> None:
     loops = Loops()
     await loops.update().once(own((1.0, 0.0), num_kept=1))
     assert loops.records[0][key] is not None
+
+
+async def test_what_the_guards_of_an_update_did_is_counted() -> None:
+    loops = Loops()
+    loops.learner.stats = {
+        "num_external_dropped": 3,
+        "num_external_capped": 2,
+        "external_logp_min": -4.5,
+        "external_share": 0.6,
+    }
+    for _ in range(2):
+        loops.progress.put_own(own_batch(loops.learner.version))
+        await loops.update(rounds_max=loops.progress.round + 1).run()
+    assert loops.count("train_external_dropped_total") == 6
+    assert loops.count("train_external_capped_total") == 4
+    assert loops.count("train_external_logp_min") == -4.5
+    assert loops.count("train_external_weight_share_ratio") == 0.6

@@ -3,6 +3,7 @@
 One sequence at a time, or all of them right-padded; the model's own forward, autograd for everything, no clever step.
 """
 
+import math
 from dataclasses import replace
 
 import torch
@@ -165,3 +166,38 @@ def worst_difference(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> flo
     # A parameter whose whole gradient is rounding (a key's bias cancels in the softmax) is measured against the total.
     floors = {name: max(gradient.norm().item(), 1e-3 * total.item()) for name, gradient in wanted.items()}
     return max((found[name] - wanted[name]).norm().item() / floors[name] for name in wanted)
+
+
+def guarded_loss_and_gradients(
+    model: PreTrainedModel,
+    rollouts: list,
+    *,
+    external_logp_min: float = -math.inf,
+    external_weight_max: float = math.inf,
+    external_share_max: float = 1.0,
+) -> tuple[float, dict[str, Tensor]]:
+    """The token mean over what the floor leaves, a capped external rollout counting as if it had only so many tokens."""
+    sums, nums, external = [], [], []
+    for rollout in rollouts:
+        terms = []
+        for completion in rollout.completions:
+            (logps,) = _one_by_one(model, [(rollout.prompt_ids, completion)], 1.0)
+            below = logps.mean().item() < external_logp_min
+            if not (rollout.external and below and completion.advantage != 0):
+                terms.append(-(logps - logps.detach()).exp() * completion.advantage)
+        if terms:
+            sums.append(torch.cat(terms).sum())
+            nums.append(len(torch.cat(terms)))
+            external.append(rollout.external)
+    own = [num for num, theirs in zip(nums, external, strict=True) if not theirs]
+    limit = external_weight_max * sum(own) / len(own)
+    counted = [min(num, limit) if theirs else num for num, theirs in zip(nums, external, strict=True)]
+    share = 1 - sum(own) / sum(counted)
+    if share > external_share_max:
+        allowed = sum(own) * external_share_max / (1 - external_share_max)
+        scale = allowed / (sum(counted) - sum(own))
+        counted = [num * scale if theirs else num for num, theirs in zip(counted, external, strict=True)]
+    parts = [total * (count / num) for total, count, num in zip(sums, counted, nums, strict=True)]
+    loss = torch.stack(parts).sum() / sum(counted)
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    return loss.item(), dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))

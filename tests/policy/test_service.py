@@ -226,3 +226,20 @@ def test_the_checkpoint_names_its_model(model_dir: Path, tmp_path: Path) -> None
     found = newest_valid(tmp_path)
     assert found.path is not None
     assert json.loads((found.path / "state.json").read_text())["model"] == "random"
+
+
+def test_the_floor_comes_from_own_sampling_and_drops_what_nobody_here_would_say(model_dir: Path) -> None:
+    policy = started(model_dir, external_logp_min="auto")
+    own = [own_rollout(policy, f"{number}?", seed=number, counter=number) for number in range(20)]
+    first = policy.update(own[:10], round=1, state={}, checkpoint=False)
+    assert first["external_logp_min"] is None  # 40 own completions are too few to say
+    second = policy.update(own[10:], round=2, state={}, checkpoint=False)
+    assert -20 < second["external_logp_min"] < 0
+
+
+def test_without_a_floor_or_with_a_fixed_one_nothing_is_followed(model_dir: Path) -> None:
+    for setting, expected in (("off", None), (-3.5, -3.5)):
+        policy = started(model_dir, external_logp_min=setting)
+        own = [own_rollout(policy, f"{n}?", seed=n, counter=n) for n in range(20)]
+        stats = policy.update(own, round=1, state={}, checkpoint=False)
+        assert stats["external_logp_min"] == expected

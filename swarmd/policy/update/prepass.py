@@ -1,7 +1,7 @@
-"""What a round must know before its first step: weights of external completions, and own ones that the engine sampled too far off.
+"""What a round must know before its first step: which external completions count and how much, and own ones sampled too far off.
 
-One pass without gradient, and only over completions whose weight depends on it: negative externals under `tapered`, those with a
-claim under `cross`, own ones under the geometric mask. Nothing else is forwarded.
+One pass without gradient, and only over completions whose weight depends on it: externals with an advantage where there is a
+floor, else negative ones under `tapered` and those with a claim under `cross`; own ones under the geometric mask. Nothing else.
 """
 
 import math
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from swarmd.policy.update import external, mismatch
+from swarmd.policy.update.caps import cap
 from swarmd.policy.update.packing import TokenCompletion, TokenRollout
 from swarmd.policy.update.settings import UpdateSettings
 
@@ -27,22 +28,37 @@ class Prepared:
 
 
 def prepare(rollouts: Sequence[TokenRollout], settings: UpdateSettings, log_probs: LogProbs) -> Prepared:
-    """Set every completion's `weight`. `log_probs` are those of the policy as it is, which is before the first step."""
+    """Set every completion's `weight`, and leave out external ones below the floor: they are in no normaliser either.
+
+    `log_probs` are those of the policy as it is, which is before the first step.
+    """
     own_logps = _log_probs_where(rollouts, lambda r, c: _is_needed(r, c, settings), log_probs)
     result, found = [], _Found()
     for place, rollout in enumerate(rollouts):
         completions = []
         for number, completion in enumerate(rollout.completions):
             logps_T = own_logps.get((place, number))
+            if rollout.external and _is_too_unlikely(completion, logps_T, settings):
+                found.num_dropped += 1
+                continue
             weigh = _weigh_external if rollout.external else _weigh_own
             weight = weigh(rollout, completion, logps_T, settings, found)
             completions.append(replace(completion, weight=completion.weight * weight))
-        result.append(replace(rollout, completions=tuple(completions)))
-    return Prepared(result, found.stats())
+        if completions or not rollout.completions:
+            result.append(replace(rollout, completions=tuple(completions)))
+    capped = cap(result, settings)
+    guards = {
+        "num_external_dropped": found.num_dropped,
+        "external_logp_min": settings.external_logp_min if settings.external_logp_min > -math.inf else None,
+        "num_external_capped": capped.num,
+        "external_share": capped.share,
+    }
+    return Prepared(capped.rollouts, found.stats() | guards)
 
 
 @dataclass
 class _Found:
+    num_dropped: int = 0
     weights: list[float] = field(default_factory=list)
     log_ratios: list[float] = field(default_factory=list)
     engine_log_ratios: list[float] = field(default_factory=list)
@@ -98,8 +114,17 @@ def _is_needed(rollout: TokenRollout, completion: TokenCompletion, settings: Upd
     if not _can_train(completion, settings):
         return False
     if rollout.external:
-        return external.needs_own_logp(completion, settings)
+        return settings.external_logp_min > -math.inf or external.needs_own_logp(completion, settings)
     return settings.mismatch == "geometric" and completion.engine_logps_T is not None
+
+
+def _is_too_unlikely(
+    completion: TokenCompletion, logps_T: tuple[float, ...] | None, settings: UpdateSettings
+) -> bool:
+    """Whether it is below the floor. One that trains nothing was not looked at, and stays in the normaliser as any other does."""
+    if settings.external_logp_min == -math.inf or not _can_train(completion, settings) or not logps_T:
+        return False
+    return not math.fsum(logps_T) / len(logps_T) >= settings.external_logp_min  # NaN is not
 
 
 def _can_train(completion: TokenCompletion, settings: UpdateSettings) -> bool:

@@ -29,6 +29,8 @@ class UpdateStats:
         mean_logp_*: mean own log-prob of trained tokens; how (un)likely the own policy finds the others' text.
         external_weight_mean, external_weight_zero, external_effective_share: of the weights in front of external completions that
             have an advantage (under `shaped` of their tokens): mean, share of zeros, effective sample size over the number.
+        num_external_dropped: external completions that the floor left out; external_logp_min: the floor, None while there is none.
+        num_external_capped: external rollouts held down by a cap; external_share: what all of them weigh of the round, held down.
         external_likelihood_ratio: own over claimed probability a token, geometric mean, where both were needed and known.
         imitation_loss: mean cross-entropy of imitated tokens in nats, without the coefficient.
         mismatch_ratio_*: trainer's over engine's probability of trained own tokens before the first step.
@@ -61,6 +63,10 @@ class UpdateStats:
     external_weight_mean: float | None = None
     external_weight_zero: float | None = None
     external_effective_share: float | None = None
+    num_external_dropped: int = 0
+    external_logp_min: float | None = None
+    num_external_capped: int = 0
+    external_share: float | None = None
     external_likelihood_ratio: float | None = None
     imitation_loss: float | None = None
     mismatch_ratio_mean: float | None = None

@@ -45,7 +45,7 @@ def weigh(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> list[Pr
     With `normaliser` "source" own and external completions have one normaliser each, and the two losses are added in proportion
     to their numbers of rollouts. Externals that are imitated are never in the normaliser of the policy gradient.
     """
-    weights = iter(enumerate(_weights(rollouts, settings)))
+    weights = iter(enumerate(normaliser_weights(rollouts, settings)))
     groups = []
     for rollout in rollouts:
         imitated = rollout.external and settings.external_weighting == "imitate"
@@ -60,8 +60,8 @@ def weigh(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> list[Pr
     return groups
 
 
-def _weights(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> list[float]:
-    """One token's weight of each of the round's completions."""
+def normaliser_weights(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> list[float]:
+    """One token's weight of each of the round's completions, in order, without what stands in front of a completion."""
     completions = [(c, rollout.external) for rollout in rollouts for c in rollout.completions]
     own = [number for number, (_, external) in enumerate(completions) if not external]
     theirs = [number for number, (_, external) in enumerate(completions) if external]
