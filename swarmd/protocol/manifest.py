@@ -190,8 +190,11 @@ class Manifest(WireModel):
         """
         try:
             fields = tomllib.loads(data.decode())
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(f"{source} is not valid TOML", str(error)) from error
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # also integers of 5,000 digits, and brackets in brackets in brackets
+            raise ConfigError(f"{source} is not valid TOML", str(error)) from None
         manifest = cls._from_fields(fields, source)
         if len(manifest.to_bytes()) > MANIFEST_BYTES_MAX:
             raise ConfigError(f"{source} has more than {MANIFEST_BYTES_MAX} bytes when encoded")
@@ -200,7 +203,7 @@ class Manifest(WireModel):
     @classmethod
     def _from_fields(cls, fields: Any, source: str) -> "Manifest":
         version = fields.get("version") if isinstance(fields, dict) else None
-        if type(version) is int and version > MANIFEST_VERSION:
+        if type(version) is int and MANIFEST_VERSION < version <= INTEGER_MAX:
             raise IncompatibleSwarm(
                 f"{source} has version {version}", f"this build reads {MANIFEST_VERSION}", "upgrade swarmd"
             )
@@ -214,8 +217,10 @@ class Manifest(WireModel):
             return cls.model_validate(fields)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            raise ConfigError(f"{source}: {place}: {first['msg']}", f"found {first['input']!r:.80}") from None
+            place = ".".join(_shown(part).strip("'") for part in first["loc"])
+            raise ConfigError(
+                f"{source}: {place}: {first['msg']}", f"found {_shown(first['input'])}"
+            ) from None
 
 
 def load_manifest(name_or_path: str | Path) -> Manifest:
@@ -236,6 +241,15 @@ def load_manifest(name_or_path: str | Path) -> Manifest:
             f"shipped are {names}; a file is named with its .toml",
         ) from error
     return Manifest.from_toml(data, str(path))
+
+
+def _shown(value: Any) -> str:
+    """A value of the document for an error: short, and safe on a terminal, however deep or long it is."""
+    if isinstance(value, (dict, list, tuple)):
+        return f"a {type(value).__name__} of {len(value)}"
+    if type(value) is int and abs(value) > 2**64:
+        return "an integer of many digits"
+    return f"{value!r:.80}"
 
 
 def _sorted(value: Any) -> Any:

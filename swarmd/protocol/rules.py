@@ -46,6 +46,7 @@ VERDICT_OF: Final = MappingProxyType(
         "signature": Verdict.REJECT,
         "body_digest": Verdict.REJECT,
         "body_frame": Verdict.REJECT,
+        "body_blocks": Verdict.IGNORE,
         "body_decode": Verdict.REJECT,
         "body_fields": Verdict.REJECT,
         "rollouts_count": Verdict.REJECT,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgpack
 from pydantic import ValidationError
 
-from swarmd.protocol.compression import compress, decompress
+from swarmd.protocol.compression import DamagedBlocks, compress, decompress
 from swarmd.protocol.manifest import Limits
 from swarmd.protocol.types import (
     PROTOCOL_VERSION,
@@ -84,11 +84,14 @@ def decode_body(body: bytes, limits: Limits) -> RolloutBatch:
     """The batch in `body`; the swarm's limits on its contents are rules of their own.
 
     Raises:
-        WireError: body_frame, body_decode or body_fields.
+        WireError: body_frame, body_blocks, body_decode or body_fields.
     """
     # [REJECT] body_frame
     try:
         content = decompress(body, content_bytes_max=limits.body_bytes_max)
+    except DamagedBlocks as error:
+        # [IGNORE] body_blocks: an honest forwarder's decoder may have taken it
+        raise WireError("body_blocks", str(error)) from None
     except ValueError as error:
         raise WireError("body_frame", str(error)) from None
     # [REJECT] body_decode

@@ -14,9 +14,9 @@ from swarmd.protocol.manifest import FOLDER as MANIFESTS
 from swarmd.protocol.manifest import load_manifest
 from swarmd.swarm.exchange import encode_frame
 from tests.fuzz.behind import header_fields
-from tests.protocol.case import BODY, COMPRESSED_BODY
+from tests.protocol.case import BODY, COMPRESSED_BODY, COMPRESSED_BOMB
 from tests.protocol.cases import all_cases
-from tests.protocol.craft import MANIFEST, block, pack, plain_batch
+from tests.protocol.craft import MANIFEST, block, checksummed, pack, plain_batch
 from tests.protocol.make_vectors import SMALL
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -59,7 +59,7 @@ def behind_seeds() -> Iterator[bytes]:
         for edit in range(12):
             yield bytes([3, dress, edit * 5 % 23, edit % 5, edit]) + bytes(range(edit, edit + 6))
             yield bytes([4, dress, 1 + edit, edit % 5, edit]) + bytes(range(edit, edit + 6))
-    for body in (BODY, COMPRESSED_BODY):
+    for body in (BODY, COMPRESSED_BODY, COMPRESSED_BOMB, checksummed(content)):
         yield bytes([1, 0]) + body
         yield bytes([2, 0]) + pack(header_fields(BODY, 0, MANIFEST))
     for start, unit, num, end in (
@@ -85,7 +85,9 @@ def manifest_seeds() -> Iterator[bytes]:
     yield SMALL.to_bytes()
     yield pack({"version": 2})
     yield pack({"version": 1, "name": "x" * 33})
-    yield b"\x81\xa4name" + b"\x91" * 600 + b"\xc0"
+    yield b"\x81\xa4name" + b"\x91" * 1000 + b"\xc0"
+    yield b"a = " + b"[" * 3000
+    yield b"version = " + b"9" * 5000
 
 
 def peers_seeds() -> Iterator[bytes]:

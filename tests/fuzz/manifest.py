@@ -46,3 +46,4 @@ def _check_manifest(manifest: Manifest) -> None:
 
 def _check_text(text: str) -> None:
     require(len(text) < 2000, f"an error of {len(text)} characters")
+    require(text.replace("\n", "").isprintable(), f"{text!r:.400}")

@@ -2,11 +2,20 @@
 
 from collections.abc import Iterator
 
-from tests.protocol.case import BODY, Case, batch_with, completion_with
+from tests.protocol.case import (
+    BODY,
+    COMPRESSED_BODY,
+    COMPRESSED_BOMB,
+    Case,
+    batch_with,
+    completion_with,
+    declaring,
+)
 from tests.protocol.craft import (
     ALICE,
     MANIFEST,
     block,
+    checksummed,
     pack,
     plain_batch,
     stored_frame,
@@ -48,6 +57,7 @@ def frame_cases() -> Iterator[Case]:
         + block(1, 131072, b"x", last=False) * 511,
     }.items():
         yield Case(f"frame: {name}", "body_frame", with_body(body))
+    yield from damaged_cases()
     text = pack(plain_batch()["rollouts"])
     for name, raw in {
         "array": text,
@@ -70,6 +80,23 @@ def frame_cases() -> Iterator[Case]:
         "ten maps where nine can be": b"\x81\xa8rollouts\x99" + b"\x80" * 9,
     }.items():
         yield Case(f"content: {name}", "body_decode", with_content(raw))
+
+
+def damaged_cases() -> Iterator[Case]:
+    """Frames in order, whose blocks are not."""
+    content = pack(plain_batch())
+    summed = checksummed(content)
+    for name, body in {
+        "another checksum": summed[:-1] + bytes([summed[-1] ^ 1]),
+        "a compressed block of one byte": stored_frame(content, blocks=block(2, 1, b"x")),
+        "compressed content cut in its sequences": COMPRESSED_BODY[:-1] + b"\x00",
+        "declares a byte less than compressed blocks hold": declaring(COMPRESSED_BODY, -1),
+        "declares a byte more than compressed blocks hold": declaring(COMPRESSED_BODY, 1),
+        "a bomb: compressed blocks of 1 MiB where 4096 bytes are declared": COMPRESSED_BOMB,
+    }.items():
+        yield Case(f"blocks: {name}", "body_blocks", with_body(body))
+    yield Case("blocks: with its checksum", "accepted", with_body(summed), keeps="body_blocks")
+    yield Case("blocks: compressed", "accepted", with_body(COMPRESSED_BODY), keeps="body_blocks")
 
 
 def content_cases() -> Iterator[Case]:

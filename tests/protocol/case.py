@@ -27,20 +27,36 @@ COMPRESSED_BODY = bytes.fromhex(
     "9284a474657874b23c616e737765723e303c2fa866696e6973686564c3ab6c6f6770726f625f73756dcbbff800aa6e756d5f746f6b65"
     "6e730782aa6e61c3af766520e29c93c201293108000c5001ec80308129e26b7947b82fae8dae5bf6"
 )
+# The same for 1,048,575 bytes, "abcdefghijk" over and over, at level 19; but it declares 4096.
+COMPRESSED_BOMB = bytes.fromhex(
+    "28b52ffda0001000009c0000586162636465666768696a6b0100f2ffce8b17440000000100fdffce0b10440000000100fdff390002"
+    "440000000100fdff390002440000000100fdff390002440000000100fdff390002440000000100fdff390002450000000100fcff39"
+    "0002"
+)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A message, what came before it, and the rule it must end at."""
+    """A message, what came before it, and the rule it must end at.
+
+    `keeps` names the rule that it only just keeps: where a broken case goes one step too far, this one does not.
+    """
 
     name: str
     rule: str
     message: bytes
     before: list[bytes] = field(default_factory=list)
+    keeps: str = ""
 
     @property
     def verdict(self) -> Verdict:
         return VERDICT_OF[self.rule]
+
+
+def declaring(frame: bytes, more: int) -> bytes:
+    """A single-segment frame of 256 to 65791 bytes of content that declares `more` of them."""
+    size = int.from_bytes(frame[5:7], "little") + more
+    return frame[:5] + size.to_bytes(2, "little") + frame[7:]
 
 
 def batch_with(change: Callable[[list[dict[str, Any]]], Any]) -> bytes:

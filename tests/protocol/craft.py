@@ -9,6 +9,7 @@ import msgpack
 from swarmd.protocol.manifest import DatasetSpec, Limits, Manifest
 from swarmd.protocol.signing import Identity
 from swarmd.protocol.wire import encode_message
+from tests.protocol.second.xxh64 import xxh64
 
 NOW_MS = 1_800_000_000_000
 ALICE = Identity.from_seed(bytes(range(32)))
@@ -80,6 +81,12 @@ def stored_frame(content: bytes, *, declared: int | None = None, blocks: bytes |
     if blocks is None:
         blocks = block(0, len(content), content)
     return b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", size) + blocks
+
+
+def checksummed(content: bytes) -> bytes:
+    """The same with a checksum behind the block."""
+    frame = stored_frame(content)
+    return frame[:4] + b"\xa4" + frame[5:] + (xxh64(content) & 0xFFFFFFFF).to_bytes(4, "little")
 
 
 def block(kind: int, size: int, content: bytes, *, last: bool = True) -> bytes:

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 import zstandard
 
-from swarmd.protocol.compression import compress, decompress
+from swarmd.protocol.compression import BLOCKS_MAX, DamagedBlocks, compress, decompress
 from tests.protocol.craft import block, stored_frame
 
 LIMIT = 100_000
@@ -28,7 +28,7 @@ def test_content_comes_back(size):
 def test_a_bomb_is_refused_within_the_promised_memory(declared):
     frame = bomb(declared)
     tracemalloc.start()
-    with pytest.raises(ValueError, match=r"zstd|declares"):
+    with pytest.raises(ValueError, match=r"a block of kind 1|more content|declares"):
         decompress(frame, content_bytes_max=LIMIT)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -49,7 +49,7 @@ def test_a_frame_that_streams_without_a_size_is_refused():
 def test_a_checksum_is_checked():
     frame = zstandard.ZstdCompressor(write_checksum=True).compress(b"x" * 1000)
     assert decompress(frame, content_bytes_max=LIMIT) == b"x" * 1000
-    with pytest.raises(ValueError, match="zstd"):
+    with pytest.raises(DamagedBlocks):
         decompress(frame[:-1] + bytes([frame[-1] ^ 1]), content_bytes_max=LIMIT)
 
 
@@ -57,5 +57,61 @@ def test_a_checksum_is_checked():
     "behind", [b"\x00", stored_frame(b""), stored_frame(b"x"), b"\x50\x2a\x4d\x18" + bytes(4)]
 )
 def test_nothing_may_follow_the_frame(behind):
-    with pytest.raises(ValueError, match="zstd"):
+    with pytest.raises(ValueError, match="after the frame"):
         decompress(compress(b"x" * 100) + behind, content_bytes_max=LIMIT)
+
+
+def test_a_block_longer_than_the_format_allows_is_refused_though_libzstd_takes_it():
+    frame = stored_frame(b"", declared=BLOCK + 1, blocks=block(1, BLOCK + 1, b"x"))
+    assert len(zstandard.decompress(frame)) == BLOCK + 1
+    with pytest.raises(ValueError, match="a block of kind 1 and 131073 bytes"):
+        decompress(frame, content_bytes_max=2 * BLOCK)
+
+
+def test_there_is_a_limit_to_the_number_of_blocks():
+    def of(num: int) -> bytes:
+        blocks = block(0, 1, b"x", last=False) * (num - 1) + block(0, 1, b"x")
+        return stored_frame(b"", declared=num, blocks=blocks)
+
+    assert decompress(of(BLOCKS_MAX), content_bytes_max=LIMIT) == b"x" * BLOCKS_MAX
+    with pytest.raises(ValueError, match="blocks"):
+        decompress(of(BLOCKS_MAX + 1), content_bytes_max=LIMIT)
+
+
+def test_a_compressor_that_flushes_often_stays_far_below_the_number_of_blocks():
+    lines = [b"<answer>%d</answer>\n" % i for i in range(BLOCKS_MAX // 2)]
+    compressor = zstandard.ZstdCompressor().compressobj(size=sum(map(len, lines)))
+    frame = b"".join(
+        compressor.compress(line) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for line in lines
+    )
+    frame += compressor.flush()
+    assert decompress(frame, content_bytes_max=LIMIT) == b"".join(lines)
+
+
+@pytest.mark.parametrize("content", [b"x" * 999 + b"y", b"naive text, naive words, naive text again" * 20])
+def test_only_compressed_blocks_can_be_damaged(content):
+    frame = compress(content)
+    verdicts = set()
+    for place in range(4, len(frame)):
+        for bit in range(8):
+            broken = frame[:place] + bytes([frame[place] ^ 1 << bit]) + frame[place + 1 :]
+            try:
+                decompress(broken, content_bytes_max=LIMIT)
+            except ValueError as error:
+                verdicts.add(type(error))
+    assert verdicts == {ValueError, DamagedBlocks}
+
+
+def test_stored_and_repeated_blocks_are_never_damaged():
+    frame = stored_frame(b"", declared=8, blocks=block(0, 4, b"abcd", last=False) + block(1, 4, b"x"))
+    assert decompress(frame, content_bytes_max=LIMIT) == b"abcdxxxx"
+    for place in range(len(frame)):
+        for bit in range(8):
+            broken = frame[:place] + bytes([frame[place] ^ 1 << bit]) + frame[place + 1 :]
+            try:
+                decompress(broken, content_bytes_max=LIMIT)
+            except DamagedBlocks:
+                # two bits that make a block compressed, and the one that promises a checksum
+                assert bit in (1, 2)
+            except ValueError:
+                continue

@@ -128,18 +128,15 @@ def test_both_readers_agree_on_signed_msgpack(content):
 @given(mangled_bytes(BODY))
 def test_both_readers_agree_on_signed_frames(body):
     message = with_body(body)
-    try:
-        rule = expected(message)
-    except NotImplementedError:  # it opens no compressed blocks
-        assert judge(message).verdict is not Verdict.IGNORE
-    else:
-        assert judge(message).rule == rule
+    assert judge(message).rule == expected(message)
 
 
 @FUZZ
 @given(mangled_bytes(COMPRESSED_BODY))
-def test_signed_mangled_compression_is_judged(body):
-    assert judge(with_body(body)).verdict is not Verdict.IGNORE
+def test_both_readers_agree_on_signed_compression_but_for_what_is_damaged(body):
+    message = with_body(body)
+    rule = expected(message)
+    assert judge(message).rule == rule or rule == "body_blocks"  # where libzstd takes more: proto/RULES.md
 
 
 @FUZZ

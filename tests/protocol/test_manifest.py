@@ -216,3 +216,39 @@ def test_a_changed_copy_has_its_own_digest_and_is_checked():
     assert MANIFEST.digest != MANIFEST.model_copy(update={"epoch": 1}).digest
     with pytest.raises(ValueError, match="epoch"):
         MANIFEST.model_copy(update={"epoch": -1})
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"a = " + b"[" * 3000,
+        b"a = " + b"{a = " * 900,
+        b"a" + b".b" * 3000 + b" = 1",
+        b"version = " + b"9" * 5000,
+        b"version = 0x" + b"f" * 5000,
+        b'"\x1b[31m\xe2\x80\xae" = 1',
+        b"name = '\x7f'",
+        b'name = "' + b"x" * 1_000_000 + b'"',
+    ],
+)
+def test_a_hostile_document_gets_a_short_and_printable_error(document):
+    with pytest.raises(ConfigError) as caught:
+        Manifest.from_toml(document)
+    assert len(str(caught.value)) < 1000
+    assert str(caught.value).replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x81\xa4name" + b"\x91" * 1000 + b"\xc0",
+        b"\x91" * 1000 + b"\xc0",
+        b"\x91" * 3000,
+        b"\x81\xa5\x1b[31m\xc0",
+    ],
+)
+def test_hostile_bytes_get_a_short_and_printable_error(data):
+    with pytest.raises(ConfigError) as caught:
+        Manifest.from_bytes(data)
+    assert len(str(caught.value)) < 1000
+    assert str(caught.value).replace("\n", "").isprintable()

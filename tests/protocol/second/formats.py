@@ -1,4 +1,4 @@
-"""msgpack and zstd frames, as far as `proto/` needs them. Of zstd, stored and repeated blocks: all that the vectors use but one."""
+"""msgpack, as far as `proto/` needs it."""
 
 import struct
 from typing import Any
@@ -91,39 +91,3 @@ class Msgpack(Reader):
                 raise Bad("a key that is no text, or came before")
             result[key] = self.value(depth + 1)
         return result
-
-
-def zstd_content(frame: bytes, content_bytes_max: int) -> bytes:
-    """The content of a frame as WIRE.md wants it (RFC 8878, section 3.1.1)."""
-    reader = Reader(frame)
-    if reader.take(4) != b"\x28\xb5\x2f\xfd":
-        raise Bad("no zstd frame")
-    flags = reader.number(1)
-    single, checksum = flags & 32, flags & 4
-    if not single:
-        byte = reader.number(1)
-        base = 1 << 10 + (byte >> 3)
-        if base + base // 8 * (byte & 7) > 8 * 1024 * 1024:
-            raise Bad("a large window")
-    if flags & 3 and reader.number((0, 1, 2, 4)[flags & 3], "little"):
-        raise Bad("a dictionary")
-    size_bytes = (1 if single else 0, 2, 4, 8)[flags >> 6]
-    if size_bytes == 0:
-        raise Bad("no declared size")
-    size = reader.number(size_bytes, "little") + (256 if size_bytes == 2 else 0)
-    if not 0 < size <= content_bytes_max:
-        raise Bad("a declared size beyond the limit, or of nothing")
-    content, last = b"", 0
-    while not last:
-        head = reader.number(3, "little")
-        last, kind, length = head & 1, head >> 1 & 3, head >> 3
-        if kind > 1:
-            raise NotImplementedError("compressed blocks")
-        if len(content) + length > size:
-            raise Bad("more than declared")
-        content += reader.take(length) if kind == 0 else reader.take(1) * length
-    if checksum:
-        raise NotImplementedError("checksums")
-    if len(content) != size or reader.place != len(frame):
-        raise Bad("less than declared, or bytes behind the frame")
-    return content

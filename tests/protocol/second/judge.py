@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.protocol.second import ed25519
-from tests.protocol.second.formats import Bad, Msgpack, zstd_content
+from tests.protocol.second.formats import Bad, Msgpack
+from tests.protocol.second.zstd import Damaged, zstd_content
 
 INTEGERS = ("created_ms", "counter_first", "counter_last", "policy_version", "body_size")
 HEADER = {"version", "author", "policy", "body_sha256", *INTEGERS}
@@ -97,6 +98,8 @@ def judge_body(body: bytes, header: dict[str, Any], manifest: dict[str, Any]) ->
     limits = manifest["limits"]
     try:
         content = zstd_content(body, limits["body_bytes_max"])
+    except Damaged:
+        return "body_blocks"
     except Bad:
         return "body_frame"
     try:
