@@ -5,12 +5,18 @@ import json
 import signal
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.attack.bout import TOGETHER, run_bout
+from tests.attack.checks import Check
 from tests.attack.deeds import DEEDS
+from tests.attack.reward import NUM_HONEST, as_plain, pair_checks, pairs_table, run_pairs
 from tests.attack.rows import table
+
+# Where the tiny policy's curve is nearly flat.
+ROUNDS = 200
 
 
 def main() -> None:
@@ -28,6 +34,13 @@ def main() -> None:
         "--seed", type=int, default=0, help="of the identities of the swarm that is attacked bit by bit"
     )
     parser.add_argument(
+        "--seeds",
+        default="0,1,2",
+        help="of the swarms whose held-out reward is compared; empty: none [0,1,2]",
+    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each node in those [{ROUNDS}]")
+    parser.add_argument("--no-bout", action="store_true", help="only the comparison of rewards")
+    parser.add_argument(
         "--out", type=Path, default=None, metavar="DIR", help="where everything is left [runs/attack-TIME]"
     )
     options = parser.parse_args()
@@ -37,32 +50,67 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     out = (options.out or Path("runs") / time.strftime("attack-%Y%m%d-%H%M%S")).absolute()
+    seeds = [int(seed) for seed in options.seeds.split(",") if seed.strip()]
+    if options.only and options.seeds == parser.get_default("seeds"):
+        seeds = []
+    plan = Plan(
+        names=[] if options.no_bout else names,
+        seconds=6.0 if options.quick else options.seconds,
+        seed=options.seed,
+        seeds=seeds[:1] if options.quick else seeds,
+        rounds=min(options.rounds, 60) if options.quick else options.rounds,
+    )
     try:
-        sys.exit(run(out, names, 6.0 if options.quick else options.seconds, options.seed))
+        sys.exit(run(out, plan))
     except KeyboardInterrupt:
         print("\nstopped; no process is left behind", flush=True)
         sys.exit(130)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done: windows of `seconds` for each name on the swarm of `seed`; then, for each of `seeds`, so many rounds twice."""
+
+    names: list[str]
+    seconds: float
+    seed: int
+    seeds: list[int]
+    rounds: int
 
 
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def run(out: Path, names: list[str], seconds: float, seed: int) -> int:
+def run(out: Path, plan: Plan) -> int:
     """Everything; returns the exit code."""
     began = time.monotonic()
 
     def say(line: str) -> None:
         print(f"{time.monotonic() - began:5.0f} s  {line}", flush=True)
 
-    bout = run_bout(out / "bout", names, seconds, seed, say)
-    print("\n" + table(bout.rows) + "\n")
-    for check in bout.checks:
+    found: list[Check] = []
+    report: dict[str, Any] = {}
+    out.mkdir(parents=True)
+    if plan.names:
+        bout = run_bout(out / "bout", plan.names, plan.seconds, plan.seed, say)
+        print("\n" + table(bout.rows) + "\n", flush=True)
+        found += bout.checks
+        report["rows"] = [asdict(row) for row in bout.rows]
+    if plan.seeds:
+        pairs = run_pairs(out / "reward", plan.seeds, plan.rounds, say)
+        print(
+            f"\nheld-out reward of {NUM_HONEST} nodes, rounds {plan.rounds // 2 + 1} to {plan.rounds}\n{pairs_table(pairs)}\n",
+            flush=True,
+        )
+        found += pair_checks(pairs)
+        report["pairs"] = [as_plain(pair) for pair in pairs]
+    for check in found:
         print(check)
-    report = {"rows": [asdict(row) for row in bout.rows], "checks": [asdict(check) for check in bout.checks]}
+    report["checks"] = [asdict(check) for check in found]
     (out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
     print(f"\nreport   {out / 'report.json'}   {time.monotonic() - began:.0f} s")
-    return 0 if all(check.passed for check in bout.checks) else 1
+    return 0 if all(check.passed for check in found) else 1
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from swarmd.protocol.signing import Identity
 from tests.attack import checks
 from tests.attack.checks import Check
-from tests.attack.deeds import DEEDS, IDENTITIES_MAX
+from tests.attack.deeds import DEEDS, IDENTITIES_MAX, MUTE
 from tests.attack.ground import honest_datasets, write_manifest
-from tests.attack.looks import Look, gaps, look, records, words_of_trouble
+from tests.attack.looks import Look, gaps, look, patient_look, records, words_of_trouble
+from tests.attack.newcomers import run_newcomers
 from tests.attack.ring import identity_seed
 from tests.attack.rows import Row, row_of
 from tests.attack.traps import Traps
@@ -64,19 +65,24 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
         for number, name in enumerate(names):
             if number % ATTACKS_PER_QUIET == 0:
                 say("quiet ...")
-                bout.quiet.append(window(swarm, seconds))
+                bout.quiet.append(window(swarm.nodes, seconds))
                 windows[f"quiet {len(bout.quiet)}"] = bout.quiet[-1]
             say(f"{name} ...")
+            if name == MUTE:
+                newcomers = run_newcomers(root / "newcomers", arguments, scene, guard, seconds)
+                raw.append((name, newcomers.window))
+                bout.checks += newcomers.checks
+                continue
             with Attackers(groups_of(name), scene, guard, root / "attackers.log") as attackers:
                 if not attackers.wait_until_begun():
                     bout.checks.append(
                         Check(f"the attack {name} began", False, f"see {root / 'attackers.log'}")
                     )
-                raw.append((name, window(swarm, seconds, attackers)))
+                raw.append((name, window(swarm.nodes, seconds, attackers)))
             windows[name] = raw[-1][1]
             apart[name] = reunited(swarm)
         say("quiet ...")
-        bout.quiet.append(window(swarm, seconds))
+        bout.quiet.append(window(swarm.nodes, seconds))
         output = "".join(
             command_output(node, *words) for node in swarm.nodes for words in (("peers",), ("status",))
         )
@@ -111,7 +117,7 @@ def groups_of(name: str) -> list[list[str]]:
     """The processes of one attack. All together are two: what stops reading takes its process with it."""
     if name != TOGETHER:
         return [[name]]
-    return [[one for one in DEEDS if one != "slow-readers"], ["slow-readers"]]
+    return [[one for one in DEEDS if one not in ("slow-readers", MUTE)], ["slow-readers"]]
 
 
 def text_of(name: str) -> str:
@@ -127,14 +133,6 @@ def hostile_ids(name: str, seed: int) -> frozenset[str]:
         for one in names
         for number in range(IDENTITIES_MAX)
     )
-
-
-def patient_look(node: LocalNode, patience_s: float = 30.0) -> Look:
-    """A look at a node that may be slow to answer."""
-    deadline = time.monotonic() + patience_s
-    while not (found := look(node)).answers and node.running and time.monotonic() < deadline:
-        time.sleep(0.5)
-    return found
 
 
 def wait_until_together(swarm: LocalSwarm, say: Callable[[str], None]) -> None:

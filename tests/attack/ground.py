@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from swarmd.protocol.manifest import Manifest, load_manifest
+from swarmd.questions.seal import goldens_of, seal_toml
 
 # Of the paper's nine, and two more with scorers of our own. They have a small weight: the honest nodes do not ask them at all.
 EXPOSED = (
@@ -19,7 +20,7 @@ WEIGHT = 0.01
 
 
 def write_manifest(path: Path) -> Manifest:
-    """Write the manifest as TOML, and read it back."""
+    """Write the sealed manifest as TOML, and read it back."""
     tiny = load_manifest("tiny")
     known = {dataset.name for dataset in tiny.datasets}
     lines = [
@@ -36,7 +37,8 @@ def write_manifest(path: Path) -> Manifest:
     for name in EXPOSED:
         if name not in known:
             lines += _dataset(name, {}, WEIGHT, "upstream")
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    draft = ("\n".join(lines) + "\n").encode()
+    path.write_bytes(seal_toml(draft, goldens_of(Manifest.from_toml(draft)), str(path)))
     return load_manifest(path)
 
 

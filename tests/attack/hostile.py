@@ -59,6 +59,7 @@ def rings_of(orders: dict[str, Any]) -> list[Ring]:
             victims=orders["victims"],
             markers=Path(orders["markers"]),
             port=orders["port"],
+            listen=orders["listen"],
             report=lambda: say(rings),
         )
         rings.append(ring)

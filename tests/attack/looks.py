@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -70,6 +71,14 @@ def look(node: LocalNode) -> Look:
         used_of=status["rollouts"]["used_by_author"],
         metrics=metrics_of(status["metrics"]),
     )
+
+
+def patient_look(node: LocalNode, patience_s: float = 30.0) -> Look:
+    """A look at a node that may be slow to answer."""
+    deadline = time.monotonic() + patience_s
+    while not (found := look(node)).answers and node.running and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return found
 
 
 def metrics_of(url: str) -> dict[str, float]:

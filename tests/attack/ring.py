@@ -25,7 +25,7 @@ Act = Callable[[HostilePeer], Awaitable[None]]
 @dataclass
 class Ring:
     """One attack. `victims` are multiaddrs with /p2p/; `markers` and `port` are the traps that code would
-    spring, `report` tells the harness what was counted so far."""
+    spring, `report` tells the harness what was counted so far; `listen` are free ports."""
 
     name: str
     seed: int
@@ -34,6 +34,7 @@ class Ring:
     markers: Path
     port: int
     report: Callable[[], None] = lambda: None
+    listen: Sequence[int] = ()
     counted: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from swarmd.experiment.swarms.guard import Guard, kill_group
-from swarmd.experiment.swarms.local_swarm import LocalSwarm
-from tests.attack.looks import PARTS, Look, look
+from swarmd.experiment.swarms.local_swarm import LocalNode
+from tests.attack.looks import PARTS, Look, patient_look
 
 # An attacker's process imports for some seconds, more on busy cores.
 BEGIN_S = 90.0
@@ -30,6 +30,7 @@ class Scene:
     markers: Path
     port: int
     seed: int
+    listen: Sequence[int] = ()
 
 
 class Attackers:
@@ -61,6 +62,7 @@ class Attackers:
                 "victims": list(scene.victims),
                 "markers": str(scene.markers),
                 "port": scene.port,
+                "listen": list(scene.listen),
             }
             assert process.stdin is not None
             process.stdin.write(json.dumps(orders) + "\n")
@@ -132,13 +134,13 @@ class Window:
         return {part: float(self.growth(lambda one, part=part: one.cpu_s[part])) for part in PARTS}
 
 
-def window(swarm: LocalSwarm, seconds: float, attackers: Attackers | None = None) -> Window:
-    """Watch the swarm for a time; attackers have to be at it already."""
-    before, cpu_s = [look(node) for node in swarm.nodes], attackers.cpu_s if attackers else 0.0
+def window(nodes: Sequence[LocalNode], seconds: float, attackers: Attackers | None = None) -> Window:
+    """Watch these nodes for a time; attackers have to be at it already."""
+    before, cpu_s = [patient_look(node) for node in nodes], attackers.cpu_s if attackers else 0.0
     began = time.monotonic()
     counted = dict(attackers.counted) if attackers else {}
     time.sleep(seconds)
-    after = [look(node) for node in swarm.nodes]
+    after = [patient_look(node) for node in nodes]
     done = {}
     if attackers:
         for name, found in attackers.counted.items():

@@ -3,12 +3,14 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from tests.attack.deeds.bootstrap import mute_bootstrap
 from tests.attack.deeds.content import code_texts, garbage_then_right, harmful, other_texts, sign_inverted
 from tests.attack.deeds.flood import flood_one, flood_twenty
 from tests.attack.deeds.messages import bombs, forged_questions, malformed, stolen_and_replayed
 from tests.attack.deeds.sockets import garbage_everywhere, half_open, slow_readers
 from tests.attack.ring import Ring
 
+MUTE = "mute-bootstrap"
 # Identities that an attack uses at most; the harness looks for this many among authors.
 IDENTITIES_MAX = 200
 
@@ -36,4 +38,5 @@ DEEDS: dict[str, Deed] = {
     "garbage-right": Deed("right answers after garbage text", garbage_then_right),
     "sign-inverted": Deed("wrong answers in good style, right ones in bad", sign_inverted),
     "harmful": Deed("both, from one patient author within the quotas", harmful),
+    MUTE: Deed("two bootstraps that accept and never answer, for newcomers", mute_bootstrap),
 }
