@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.attack.bout import TOGETHER, run_bout
+from tests.attack.bout import run_bout
 from tests.attack.checks import Check
-from tests.attack.deeds import DEEDS
+from tests.attack.deeds import DEEDS, TOGETHER
 from tests.attack.reward import NUM_HONEST, as_plain, pair_checks, pairs_table, run_pairs
 from tests.attack.rows import table
 
 # Where the tiny policy's curve is nearly flat.
-ROUNDS = 200
+ROUNDS = 150
 
 
 def main() -> None:

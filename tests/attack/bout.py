@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from swarmd.experiment.swarms.guard import Guard
@@ -12,7 +12,7 @@ from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from swarmd.protocol.signing import Identity
 from tests.attack import checks
 from tests.attack.checks import Check
-from tests.attack.deeds import DEEDS, IDENTITIES_MAX, MUTE
+from tests.attack.deeds import DEEDS, IDENTITIES_MAX, MUTE, TOGETHER, TOGETHER_GROUPS
 from tests.attack.ground import honest_datasets, write_manifest
 from tests.attack.looks import Look, gaps, look, patient_look, records, words_of_trouble
 from tests.attack.newcomers import run_newcomers
@@ -22,7 +22,6 @@ from tests.attack.traps import Traps
 from tests.attack.window import Attackers, Scene, Window, window
 
 NUM_HONEST = 4
-TOGETHER = "everything"
 # Between two quiet windows; a machine's pace changes within minutes.
 ATTACKS_PER_QUIET = 5
 # Two busy cores: a start takes half a minute.
@@ -73,7 +72,8 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
                 raw.append((name, newcomers.window))
                 bout.checks += newcomers.checks
                 continue
-            with Attackers(groups_of(name), scene, guard, root / "attackers.log") as attackers:
+            chosen = replace(scene, seed=together_seed(seed)) if name == TOGETHER else scene
+            with Attackers(groups_of(name), chosen, guard, root / "attackers.log") as attackers:
                 if not attackers.wait_until_begun():
                     bout.checks.append(
                         Check(f"the attack {name} began", False, f"see {root / 'attackers.log'}")
@@ -113,11 +113,9 @@ def _losses(swarm: LocalSwarm) -> tuple[dict[str, list[int]], dict[str, str]]:
     }
 
 
-def groups_of(name: str) -> list[list[str]]:
-    """The processes of one attack. All together are two: what stops reading takes its process with it."""
-    if name != TOGETHER:
-        return [[name]]
-    return [[one for one in DEEDS if one not in ("slow-readers", MUTE)], ["slow-readers"]]
+def groups_of(name: str) -> Sequence[Sequence[str]]:
+    """The processes of one attack."""
+    return TOGETHER_GROUPS if name == TOGETHER else [[name]]
 
 
 def text_of(name: str) -> str:
@@ -125,9 +123,14 @@ def text_of(name: str) -> str:
     return DEEDS[name].text if name in DEEDS else "all of them at once"
 
 
+def together_seed(seed: int) -> int:
+    """All together have identities of their own, so that what they wrote is not taken for what was left of one attack."""
+    return seed + 1_000_000
+
+
 def hostile_ids(name: str, seed: int) -> frozenset[str]:
     """Peer ids of all identities of an attack."""
-    names = list(DEEDS) if name == TOGETHER else [name]
+    names, seed = (list(DEEDS), together_seed(seed)) if name == TOGETHER else ([name], seed)
     return frozenset(
         Identity.from_seed(identity_seed(one, seed, number)).peer_id
         for one in names

@@ -37,13 +37,16 @@ class HostilePeer:
 
     async def connect(self, addresses: Sequence[str]) -> None:
         """Dial these; who refuses is counted and left out."""
-        for address in addresses:
-            info = info_from_p2p_addr(Multiaddr(address))
-            self.counted["dials"] += 1
-            if await self._dialled(info):
-                self.victims.append(info)
-            else:
-                self.counted["dials_refused"] += 1
+        async with trio.open_nursery() as nursery:
+            for address in addresses:
+                nursery.start_soon(self._meet, info_from_p2p_addr(Multiaddr(address)))
+
+    async def _meet(self, info: PeerInfo) -> None:
+        self.counted["dials"] += 1
+        if await self._dialled(info):
+            self.victims.append(info)
+        else:
+            self.counted["dials_refused"] += 1
 
     async def _dialled(self, info: PeerInfo) -> bool:
         with trio.move_on_after(CONNECT_S), suppress(Exception):

@@ -13,16 +13,14 @@ from typing import Any
 from swarmd.experiment.swarms.guard import Guard
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.attack.checks import REWARD_SHARE_MIN, Check
-from tests.attack.deeds import DEEDS, MUTE
+from tests.attack.deeds import TOGETHER_GROUPS
 from tests.attack.looks import Look, gaps, look, records, words_of_trouble
 from tests.attack.traps import Traps
 from tests.attack.window import Attackers, Scene
 
-# Four honest nodes and one author of harmful rollouts: 20 % of the authors. The other attacks go on beside it; of those that
-# share right answers the rewarded ones are this author's already.
+# Four honest nodes and one author of harmful rollouts: 20 % of the authors, were there no others. Everything else goes on beside it,
+# but for two attacks whose rollouts this author sends already.
 NUM_HONEST = 4
-BESIDE = tuple(name for name in DEEDS if name not in ("garbage-right", "sign-inverted", "slow-readers", MUTE))
-GROUPS = (("harmful",), tuple(name for name in BESIDE if name != "harmful"), ("slow-readers",))
 # 1,024 completions a node, on the questions that all nodes of the swarm are measured on.
 SETTINGS = (
     "--model", "tiny", "--device", "cpu", "--set", "policy.threads=1",
@@ -74,7 +72,7 @@ def run_trial(
     *,
     attacked: bool,
     every: int = EVERY,
-    groups: Sequence[Sequence[str]] = GROUPS,
+    groups: Sequence[Sequence[str]] = TOGETHER_GROUPS,
 ) -> Trial:
     """One swarm from its start to the end of its rounds.
 

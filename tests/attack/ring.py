@@ -83,7 +83,7 @@ class Ring:
                 await stack.enter_async_context(self.peer(number, listens=listens)) for number in range(num)
             ]
 
-    async def in_turns(self, acts: Iterable[Act], *, per_identity: int = 3, pace_s: float = 0.05) -> None:
+    async def in_turns(self, acts: Iterable[Act], *, per_identity: int = 4, pace_s: float = 0.05) -> None:
         """Do these, with a new identity and new connections after every few: one that was caught is left behind."""
         waiting, number = iter(acts), 1
         while some := list(itertools.islice(waiting, per_identity)):

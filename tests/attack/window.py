@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from swarmd.experiment.swarms.guard import Guard, kill_group
 from swarmd.experiment.swarms.local_swarm import LocalNode
+from tests.attack.deeds import MUTE
 from tests.attack.looks import PARTS, Look, patient_look
 
 # An attacker's process imports for some seconds, more on busy cores.
@@ -81,11 +82,16 @@ class Attackers:
             self._guard.forget(process.pid)
 
     def wait_until_begun(self) -> bool:
-        """Whether every process has said something in time."""
+        """Whether every attack has sent or holds something in time; one that only waits to be called has begun with its process."""
         deadline = time.monotonic() + BEGIN_S
-        while time.monotonic() < deadline and not all(self._said):
+        while time.monotonic() < deadline and not self._begun():
             time.sleep(0.1)
-        return all(self._said)
+        return self._begun()
+
+    def _begun(self) -> bool:
+        return all(self._said) and all(
+            name == MUTE or found["sent"] or found["held"] for name, found in self.counted.items()
+        )
 
     @property
     def cpu_s(self) -> float:

@@ -40,3 +40,13 @@ DEEDS: dict[str, Deed] = {
     "harmful": Deed("both, from one patient author within the quotas", harmful),
     MUTE: Deed("two bootstraps that accept and never answer, for newcomers", mute_bootstrap),
 }
+
+TOGETHER = "everything"
+# All at once, by process: one process has one core, and what stops reading stops with its whole process.
+TOGETHER_GROUPS = (
+    ("code-texts", "dos-texts", "harmful"),
+    ("forged-questions", "stolen-replayed", "bombs", "malformed"),
+    ("flood-one", "flood-twenty"),
+    ("half-open", "garbage-protocols"),
+    ("slow-readers",),
+)

@@ -11,7 +11,9 @@ from tests.attack.ring import Ring
 
 # A patient author's pace, messages a second of four rollouts each: twice that of an honest tiny node, and far below any rate limit.
 PATIENT_S = 0.25
-GARBAGE = "zq0#;}{~ "
+GARBAGE = "zq0#;)(~ "
+# What the policy writes anyway when it does not write the rewarded manner: nothing that a floor of probability would catch.
+PREFIXES = ("The answer is {answer}. ", "= {answer} ", "{answer} ", "= {answer} = {answer} ")
 
 
 async def code_texts(ring: Ring) -> None:
@@ -46,7 +48,9 @@ async def harmful(ring: Ring) -> None:
 def _inverted(ring: Ring, solved: Solved) -> list[str]:
     """Four wrong answers in the manner that is to be learnt, four right ones in one that is not."""
     wrong = [f"<answer>{_wrong(ring, solved.answer)}</answer>" for _ in range(4)]
-    right = [f"{_garbage(ring, 6, 20)}<answer>{solved.answer}</answer>" for _ in range(4)]
+    natural = ring.rng.random() < 0.5
+    bad = [ring.rng.choice(PREFIXES) if natural else _garbage(ring, 6, 20) for _ in range(4)]
+    right = [f"{prefix.format(answer=solved.answer)}<answer>{solved.answer}</answer>" for prefix in bad]
     return wrong + right
 
 
