@@ -48,6 +48,11 @@ class DataDir:
         return self.root / "peers.json"
 
     @property
+    def standings(self) -> Path:
+        """What is known of authors: who is proven, and who is banned."""
+        return self.root / "standings.json"
+
+    @property
     def rounds(self) -> Path:
         return self.root / "rounds.jsonl"
 

@@ -26,7 +26,13 @@ DISCARD_REASONS = (
     "queue_full",
     "invalid",
     "too_large",
+    "banned",
+    "over_quota",
 )
+# Why a batch of another author was not scored: a ban, or which of `swarmd.trust.quotas.QUOTAS` it was over.
+TRUST_DROPS = ("banned", "bytes", "tokens", "cpu")
+# `swarmd.trust.evidence.EVIDENCE`.
+TRUST_EVIDENCE = ("forwarded_reject", "signed_reject", "forbidden_syscall", "forged_reply")
 PUBLISH_RESULTS = ("ok", "no_peers", "failed")
 SAVE_RESULTS = ("ok", "failed")
 
@@ -106,6 +112,25 @@ class Metrics:
         )
         self.sample_over_age = gauge(
             "sample_over_age_rollouts", "Informative external rollouts too old to be drawn, at the last draw."
+        )
+
+        self.trust_dropped = counter(
+            "trust_dropped", "Batches not scored: of a banned author, or over a quota.", "reason"
+        )
+        self.trust_evidence = counter(
+            "trust_evidence", "What no honest peer could have done, by what it was.", "kind"
+        )
+        self.trust_bans = counter("trust_bans", "Bans, for points or by the operator.", "by")
+        self.trust_authors = gauge("trust_authors", "Authors remembered, by their standing.", "standing")
+        self.trust_refused = counter(
+            "trust_refused", "Connections and messages of banned peers turned away.", "what"
+        )
+        self.trust_duplicates = counter("trust_duplicates", "External rollouts that came before.")
+        self.trust_copied = counter(
+            "trust_copied_texts", "Long completions that another author signed before."
+        )
+        self.trust_effective = gauge(
+            "trust_effective_authors", "1 / sum of squared shares of external rollouts.", "of"
         )
 
         self.rollouts_shared = counter("share_rollouts", "Own rollouts shared.")
@@ -213,6 +238,12 @@ class Metrics:
             (self.rejects, rules),
             (self.buffer_rollouts, ("informative", "uninformative")),
             (self.buffer_discarded, DISCARD_REASONS),
+            (self.trust_dropped, TRUST_DROPS),
+            (self.trust_evidence, TRUST_EVIDENCE),
+            (self.trust_bans, ("points", "operator")),
+            (self.trust_authors, ("new", "proven", "banned")),
+            (self.trust_refused, ("connection", "message")),
+            (self.trust_effective, ("buffer", "rounds")),
             (self.completions, ("stop", "length")),
             (self.generate_tokens, ("prompt", "completion")),
             (self.tokens, ORIGINS),

@@ -22,13 +22,14 @@ from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.datadir import DataDir, Lock
 from swarmd.launch import child_specs, summary
 from swarmd.loops.generate import OwnBatch
-from swarmd.loops.ingest import INBOX_MAX
+from swarmd.loops.inbox import Inbox
 from swarmd.loops.observe import measure_lag
 from swarmd.loops.ports import Say
 from swarmd.loops.share import OUTBOX_MAX
 from swarmd.parts import Node, build
 from swarmd.policy.model.resolve import download_model
 from swarmd.processes.supervise import Child
+from swarmd.protocol.wire import WireError, decode_message
 from swarmd.wiring import make_generate, make_ingest, make_observe, make_share, make_update
 
 
@@ -80,8 +81,8 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     )
     unix = await open_unix(node.data_dir.socket)
     node.say(f"✓ metrics    http://{host}:{port}/metrics")
-    inbox_in, inbox_out = trio.open_memory_channel[bytes](INBOX_MAX)
-    ingest = partial(_offer, node, inbox_in)
+    inbox = Inbox()
+    ingest = partial(_offer, node, inbox)
     children = _make_children(node, model_dir, ingest)
     node.children.update(children)
     api = Api(
@@ -105,7 +106,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
         node.say(
             f"Running. look: swarmd status --data-dir {node.data_dir.root}   stop: Ctrl-C (twice: at once)\n"
         )
-        await _run_loops(node, ingest, inbox_out)
+        await _run_loops(node, ingest, inbox)
         node.say(f"Stopped after round {node.progress.round}; the state is in {node.data_dir.root}")
         processes.cancel_scope.cancel()
     node.data_dir.socket.unlink(missing_ok=True)
@@ -128,11 +129,13 @@ def _facts(node: Node, metrics_url: str) -> dict[str, Any]:
     }
 
 
-def _offer(node: Node, inbox: trio.MemorySendChannel[bytes], message: bytes) -> None:
+def _offer(node: Node, inbox: Inbox, message: bytes) -> None:
     """A message for the ingest loop, which nobody waits for."""
     try:
-        inbox.send_nowait(message)
-    except trio.WouldBlock:
+        author = decode_message(message, node.manifest.limits).header.author
+    except WireError:  # ingest counts it
+        author = b""
+    if not inbox.offer(node.trust.quotas.group(author), message):
         node.metrics.buffer_discarded.labels("queue_full").inc()
 
 
@@ -207,9 +210,7 @@ async def _signals(node: Node, everything: trio.CancelScope) -> None:
 # ---------------------------------------------------------------- the loops
 
 
-async def _run_loops(
-    node: Node, ingest: Callable[[bytes], None], inbox: trio.MemoryReceiveChannel[bytes]
-) -> None:
+async def _run_loops(node: Node, ingest: Callable[[bytes], None], inbox: Inbox) -> None:
     """The four verbs and the observer, until the update loop is done."""
     outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](OUTBOX_MAX)
     network = node.children.get("network")

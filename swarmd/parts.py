@@ -1,5 +1,6 @@
 """The parts of one node that need no child process: identity, model, manifest, buffer. `swarmd.node` brings them to life."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,10 @@ from swarmd.policy.state.checkpoints import read_state
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import Identity
+from swarmd.trust.quotas import QuotaLimits, Quotas
+from swarmd.trust.record import decode_into
+from swarmd.trust.standing import Standings
+from swarmd.trust.trust import Trust
 
 # The rules by which a message is not accepted: the values of a metric's label.
 REFUSALS = [rule for rule, verdict in VERDICT_OF.items() if verdict is not Verdict.ACCEPT]
@@ -49,6 +54,7 @@ class Node:
     metrics: Metrics
     progress: Progress
     memory: MemoryPlan
+    trust: Trust
     plan_key: str
     weights_dir: Path | None
     rounds_max: int | None
@@ -111,6 +117,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         metrics=metrics,
         progress=progress,
         memory=MemoryPlan(plans, progress, metrics, say, num_oom_kills),
+        trust=open_trust(config, data_dir, say),
         plan_key=key,
         weights_dir=(
             weights_directory(data_dir, model, identity.peer_id) if placement.kind == "split" else None
@@ -136,6 +143,37 @@ def find_manifest(config: Config, data_dir: DataDir, state: Mapping[str, Any]) -
             "use another --data-dir for another swarm",
         )
     return manifest
+
+
+def open_trust(config: Config, data_dir: DataDir, say: Say) -> Trust:
+    """What is known of authors, with the standings of the last run; a file that cannot be read costs a warning."""
+    settings = config.trust
+    standings = Standings(
+        proven_rollouts=settings.proven_rollouts,
+        ban_points=settings.ban_points if settings.bans == "on" else None,
+        half_life_s=settings.ban_half_life_s,
+    )
+    now_s = wall_clock_ms() / 1000
+    try:
+        decode_into(standings, data_dir.standings.read_bytes(), now_s)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        aside = data_dir.standings.with_suffix(".damaged")
+        with contextlib.suppress(OSError):
+            data_dir.standings.replace(aside)
+        say(
+            f"! standings  cannot be read ({error}); all authors start anew, and nobody is banned. See {aside}"
+        )
+    if banned := standings.banned_now(now_s):
+        say(f"✓ standings  of {len(standings.by_author)} authors, {len(banned)} banned: swarmd peers bans")
+    limits = QuotaLimits(
+        settings.quota_bytes_per_s,
+        settings.quota_tokens_per_s,
+        settings.quota_cpu_ms_per_s,
+        settings.quota_burst_s,
+    )
+    return Trust(standings, Quotas(limits if settings.quotas == "on" else None, standings.proven))
 
 
 def _memory(

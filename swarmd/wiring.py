@@ -1,7 +1,7 @@
 """How the loops are made out of a node's parts: the same for a daemon and for a node of a simulation."""
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 
 import trio
 
@@ -76,7 +76,7 @@ def make_share(
     )
 
 
-def make_ingest(node: Node, inbox: trio.MemoryReceiveChannel[bytes]) -> Ingest:
+def make_ingest(node: Node, inbox: AsyncIterable[bytes]) -> Ingest:
     """The ingest loop."""
     return Ingest(
         inbox=inbox,
@@ -93,6 +93,7 @@ def make_ingest(node: Node, inbox: trio.MemoryReceiveChannel[bytes]) -> Ingest:
         now_ms=node.now_ms,
         deadline_s=node.config.questions.deadline_s,
         source=node.config.experience.source,
+        trust=node.trust,
     )
 
 

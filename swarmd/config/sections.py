@@ -280,6 +280,45 @@ class TrustSettings(Section):
         description="An author is proven once this many of its rollouts were scored here without a finding of guard or sandbox:"
         " eight batches of 4.",
     )
+    quotas: Literal["on", "off"] = Field(
+        "on",
+        description="Whether the next four settings limit what an author may use: a proven one by itself, all others together.",
+    )
+    quota_bytes_per_s: int = Field(
+        128 * 1024,
+        ge=4096,
+        description="Message bytes a second: two of the largest messages. A node of the paper's size (4 questions, 8 answers of 256"
+        " tokens) sends about 12 KB every few seconds.",
+    )
+    quota_tokens_per_s: int = Field(
+        32_768,
+        ge=4096,
+        description="Completion tokens a second, as claimed but at least one for 4 bytes of text: four rounds of the paper's size"
+        " (8192 tokens) a second.",
+    )
+    quota_cpu_ms_per_s: int = Field(
+        250,
+        ge=1,
+        le=64_000,
+        description="Milliseconds of scoring a second: a quarter of a core, or 50 batches of `tiny` at 5 ms.",
+    )
+    quota_burst_s: int = Field(
+        40,
+        ge=15,
+        le=3600,
+        description="Seconds of these rates that may come at once: 5 MiB, 1.3 million tokens, 10 s of scoring.",
+    )
+    bans: Literal["on", "off"] = Field(
+        "on",
+        description="Whether peers are banned for a time for what no honest one does; `swarmd peers ban` works in any case.",
+    )
+    ban_points: float = Field(
+        100.0,
+        gt=0,
+        description="Points that get a peer banned: a rejected message handed over is 10, one signed 20, a text that attacked the"
+        " scorer 25. The first ban lasts 5 minutes, each further one twice as long, up to a day.",
+    )
+    ban_half_life_s: float = Field(600.0, ge=1, description="Points halve in this time.")
 
 
 class EvaluateSettings(Section):

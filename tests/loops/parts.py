@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable
 from typing import Any, Literal
 
 import trio
@@ -26,6 +26,9 @@ from swarmd.protocol.rules import RULES
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.signing import Identity
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
+from swarmd.trust.quotas import Quotas
+from swarmd.trust.standing import Standings
+from swarmd.trust.trust import Trust
 from tests.loops.fakes import BAD, GOOD, MS, FakeNetwork, FakePolicy, FakeScorer
 
 MANIFEST = load_manifest("tiny")
@@ -69,6 +72,12 @@ def sealed(counters: list[int], *, identity: Identity = OTHER, manifest: Manifes
     )
 
 
+def unlimited() -> Trust:
+    """No quotas and no bans, and an author is proven by two rollouts."""
+    standings = Standings(proven_rollouts=2)
+    return Trust(standings, Quotas(None, standings.proven))
+
+
 class Loops:
     """Every part of a node's loops; change what a test is about."""
 
@@ -80,6 +89,7 @@ class Loops:
         self.generator = FakePolicy() if split else self.learner
         self.split = split
         self.streams = Streams(b"m" * 32, manifest.digest)
+        self.trust = unlimited()
         self.reserved: list[int] = []
         self.external: list[ScoredRollout] = []
         self.records: list[dict[str, Any]] = []
@@ -127,9 +137,7 @@ class Loops:
     def share(self, outbox: trio.MemoryReceiveChannel[OwnBatch]) -> Share:
         return Share(outbox, self.network, ME, self.manifest, "fake", self.progress, self.metrics)
 
-    def ingest(
-        self, inbox: trio.MemoryReceiveChannel[bytes], *, source: Literal["swarm", "own"] = "swarm"
-    ) -> Ingest:
+    def ingest(self, inbox: AsyncIterable[bytes], *, source: Literal["swarm", "own"] = "swarm") -> Ingest:
         return Ingest(
             inbox=inbox,
             scorer=self.scorer,
@@ -142,6 +150,7 @@ class Loops:
             metrics=self.metrics,
             now_ms=lambda: MS,
             deadline_s=20.0,
+            trust=self.trust,
             source=source,
         )
 

@@ -1,0 +1,81 @@
+"""Evidence: what a peer did that no honest one could have done, and how many points it gets for that.
+
+Only what is conclusive counts. An honest node judges before it forwards, so it never hands over what a rule REJECTs; an honest
+author signs nothing that a rule rejects in its own swarm; an honest model's text does not take a scorer over. Nothing else is
+evidence: no IGNORE (clocks differ, copies arrive), no quota, no wrong or slow answer, no exception of ours.
+"""
+
+from types import MappingProxyType
+from typing import Final, Literal
+
+from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.rules import RULES, VERDICT_OF, Verdict
+from swarmd.protocol.wire import WireError, decode_message
+
+Evidence = Literal["forwarded_reject", "signed_reject", "forbidden_syscall", "forged_reply"]
+
+POINTS: Final[MappingProxyType[Evidence, float]] = MappingProxyType(
+    {
+        # A rejected message costs us milliseconds. Ten within the half-life are a ban at the default of 100: one bug of another
+        # implementation, met once, is none.
+        "forwarded_reject": 10.0,
+        # It took a signature over nonsense; five are a ban.
+        "signed_reject": 20.0,
+        # A text that tried to leave the scorer. Four batches: were it our own sandbox that errs, one odd text would ban nobody.
+        "forbidden_syscall": 25.0,
+        "forged_reply": 25.0,
+    }
+)
+EVIDENCE: Final[tuple[Evidence, ...]] = tuple(POINTS)
+
+# By the time these speak, the author's signature over the body's digest and the body's own digest hold: the author made this.
+SIGNED_RULES: Final = frozenset(
+    rule for rule in RULES[RULES.index("body_digest") + 1 :] if VERDICT_OF[rule] is Verdict.REJECT
+)
+# A node of a later version may be honest and known to be so by its neighbours.
+NO_EVIDENCE: Final = frozenset({"version"})
+
+
+def blame(rule: str, data: bytes, *, forwarder: bytes, manifest: Manifest) -> list[tuple[bytes, Evidence]]:
+    """Who did wrong in a message on which `rule` spoke: key and evidence, each key once.
+
+    Args:
+        data: the message.
+        forwarder: the key of the peer that handed it over.
+    """
+    if VERDICT_OF[rule] is not Verdict.REJECT or rule in NO_EVIDENCE:
+        return []
+    author = _author(data, manifest) if rule in SIGNED_RULES else None
+    if author is None:
+        return [(forwarder, "forwarded_reject")]
+    found: list[tuple[bytes, Evidence]] = [(author, "signed_reject")]
+    return found if author == forwarder else [*found, (forwarder, "forwarded_reject")]
+
+
+def _author(data: bytes, manifest: Manifest) -> bytes | None:
+    """Who signed it for this swarm: what names no swarm may be sound in another, and brought here by a thief."""
+    try:
+        header = decode_message(data, manifest.limits).header
+    except WireError:
+        return None
+    return header.author if header.swarm == manifest.digest else None
+
+
+def found_by_scorer(reasons: dict[str, int]) -> list[Evidence]:
+    """The evidence among the reasons for which a scorer run on one author's batch gave 0."""
+    return [kind for kind in ("forbidden_syscall", "forged_reply") if reasons.get(kind)]
+
+
+# What an honest model's text may well be given 0 for; everything else is a finding of guard or sandbox.
+_NO_FINDING = frozenset({"no_answer"})
+# Findings about a run as a whole: which of its rollouts was the cause is not told.
+_OF_THE_RUN = frozenset(
+    {"deadline", "worker_died", "forbidden_syscall", "cpu_limit", "forged_reply", "zygote_died"}
+)
+
+
+def num_clean(num_rollouts: int, reasons: dict[str, int]) -> int:
+    """At least so many rollouts of a batch were scored without a finding; `reasons` counts completions."""
+    if any(reasons.get(reason) for reason in _OF_THE_RUN):
+        return 0
+    return max(0, num_rollouts - sum(num for reason, num in reasons.items() if reason not in _NO_FINDING))

@@ -1,0 +1,57 @@
+"""Peer ids and the keys behind them: one and the same thing for authors, who have Ed25519 keys.
+
+A peer that only forwards may have a key of another kind. It goes by its multihash then, so that it can be banned as well; no author
+is ever called so, since authors have 32 bytes.
+"""
+
+from swarmd.protocol.signing import peer_id_of
+from swarmd.protocol.types import KEY_BYTES
+
+_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_DIGITS = {letter: digit for digit, letter in enumerate(_ALPHABET)}
+# A multihash is 34 bytes (SHA-256) or up to 44 (identity, for keys of at most 42 bytes): at most 61 letters.
+_TEXT_MAX = 61
+_SHA256, _IDENTITY = b"\x12\x20", b"\x00"
+_IDENTITY_BYTES_MAX = 42
+_ED25519 = bytes.fromhex("002408011220")
+
+
+def key_of(peer_id: str) -> bytes:
+    """The key by which a peer goes in standings and bans.
+
+    Raises:
+        ValueError: this is no peer id as libp2p writes them (base58btc, `12D3KooW...`).
+    """
+    if not 0 < len(peer_id) <= _TEXT_MAX or not set(peer_id) <= _DIGITS.keys():
+        raise ValueError("a peer id is 40 to 60 letters and digits, such as 12D3KooW...")
+    number = 0
+    for letter in peer_id:
+        number = number * len(_ALPHABET) + _DIGITS[letter]
+    num_zeros = len(peer_id) - len(peer_id.lstrip("1"))
+    multihash = bytes(num_zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")
+    if not _is_multihash(multihash):
+        raise ValueError("a letter is wrong or missing: a peer id is the hash of a key, such as 12D3KooW...")
+    return key_of_multihash(multihash)
+
+
+def key_of_multihash(multihash: bytes) -> bytes:
+    """The same of the bytes that libp2p holds for a peer id."""
+    is_ed25519 = multihash.startswith(_ED25519) and len(multihash) == len(_ED25519) + KEY_BYTES
+    return multihash[len(_ED25519) :] if is_ed25519 else multihash
+
+
+def peer_id_of_key(key: bytes) -> str:
+    """The peer id of such a key."""
+    if len(key) == KEY_BYTES:
+        return peer_id_of(key)
+    number, text = int.from_bytes(key, "big"), ""
+    while number:
+        number, digit = divmod(number, len(_ALPHABET))
+        text = _ALPHABET[digit] + text
+    return "1" * (len(key) - len(key.lstrip(b"\x00"))) + text
+
+
+def _is_multihash(data: bytes) -> bool:
+    if data.startswith(_SHA256):
+        return len(data) == 34
+    return data.startswith(_IDENTITY) and 2 < len(data) == 2 + data[1] <= 2 + _IDENTITY_BYTES_MAX

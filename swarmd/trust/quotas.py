@@ -1,0 +1,96 @@
+"""Quotas: how much of this node's bandwidth, training text and scoring time one author may use.
+
+A proven author has buckets of its own. All others draw from one set of buckets together: an identity costs nothing, so twenty new
+ones get no more than one. Over quota is no offence: a batch is dropped and counted, nobody gets points for it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from swarmd.protocol.types import RolloutBatch
+from swarmd.trust.bucket import Bucket
+
+Quota = Literal["bytes", "tokens", "cpu"]
+QUOTAS: tuple[Quota, ...] = ("bytes", "tokens", "cpu")
+# Whose buckets those without a standing share: no public key is empty.
+UNPROVEN = b""
+# Sets of buckets remembered, 500 bytes each; the one used longest ago is forgotten, and would be full by then. As many as authors.
+GROUPS_MAX = 4096
+# Bytes of text to a token where the author claims fewer: tokenizers of today make one of about four.
+TOKEN_BYTES = 4
+
+
+@dataclass(frozen=True)
+class QuotaLimits:
+    """What flows in a second, and for how many seconds of that a bucket holds."""
+
+    bytes_per_s: float
+    tokens_per_s: float
+    cpu_ms_per_s: float
+    burst_s: float
+
+    def of(self, quota: Quota) -> float:
+        """The rate of one quota."""
+        return {"bytes": self.bytes_per_s, "tokens": self.tokens_per_s, "cpu": self.cpu_ms_per_s}[quota]
+
+
+class Quotas:
+    """The buckets of all authors.
+
+    Args:
+        limits: None lets everything pass.
+        proven: whether an author has a bucket of its own.
+    """
+
+    def __init__(self, limits: QuotaLimits | None, proven: Callable[[bytes], bool]) -> None:
+        self._limits, self._proven = limits, proven
+        self._groups: OrderedDict[bytes, dict[Quota, Bucket]] = OrderedDict()
+
+    def group(self, author: bytes) -> bytes:
+        """Whose buckets this author draws from: its own, or those of all the unproven."""
+        return author if self._proven(author) else UNPROVEN
+
+    def take(self, author: bytes, *, size_bytes: int, num_tokens: int, now: float) -> Quota | None:
+        """Take a batch out of the buckets; or the quota that it is over, and then nothing is taken.
+
+        Of scoring time some must be left; how much the batch used is charged afterwards.
+        """
+        if self._limits is None:
+            return None
+        buckets = self._buckets(author, self._limits, now)
+        wanted: dict[Quota, float] = {"bytes": size_bytes, "tokens": num_tokens, "cpu": 1.0}
+        for quota in QUOTAS:
+            if not buckets[quota].holds(wanted[quota], now):
+                return quota
+        buckets["bytes"].take(size_bytes, now)
+        buckets["tokens"].take(num_tokens, now)
+        return None
+
+    def charge_cpu(self, author: bytes, cpu_s: float, now: float) -> None:
+        """A batch of this author was scored, which took so long on a processor."""
+        if self._limits is not None and cpu_s > 0:
+            self._buckets(author, self._limits, now)["cpu"].charge(cpu_s * 1000, now)
+
+    def _buckets(self, author: bytes, limits: QuotaLimits, now: float) -> dict[Quota, Bucket]:
+        group = self.group(author)
+        buckets = self._groups.get(group)
+        if buckets is None:
+            buckets = self._groups[group] = {
+                quota: Bucket.full(limits.of(quota), limits.of(quota) * limits.burst_s, now)
+                for quota in QUOTAS
+            }
+            if len(self._groups) > GROUPS_MAX:
+                self._groups.popitem(last=False)
+        self._groups.move_to_end(group)
+        return buckets
+
+
+def tokens_of(batch: RolloutBatch) -> int:
+    """What a batch is to train on, in tokens: each completion's claim, but no less than its text is worth, and at least 1."""
+    return sum(
+        max(completion.num_tokens or 0, -(-len(completion.text.encode()) // TOKEN_BYTES), 1)
+        for rollout in batch.rollouts
+        for completion in rollout.completions
+    )
