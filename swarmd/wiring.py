@@ -5,6 +5,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 
 import trio
 
+from swarmd.experience.advantages import level
 from swarmd.experience.buffer import Sample
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.experience.schema import Whose
@@ -54,6 +55,7 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
         tokens_max=node.generator.info["tokens_max"],
         deadline_s=node.config.questions.deadline_s,
         batches_max=experience.dynamic_sampling,
+        reward_spread_min=experience.reward_spread_min,
     )
 
 
@@ -78,6 +80,7 @@ def make_share(
 
 def make_ingest(node: Node, inbox: AsyncIterable[bytes]) -> Ingest:
     """The ingest loop."""
+    spread_min = node.config.experience.reward_spread_min
     return Ingest(
         inbox=inbox,
         scorer=node.children["scorer"],
@@ -85,7 +88,10 @@ def make_ingest(node: Node, inbox: AsyncIterable[bytes]) -> Ingest:
         author=node.identity.public_key,
         seen=Seen(),
         add=lambda verified, prompts, rewards: node.buffer.add(
-            verified, prompts, rewards, received_ms=node.now_ms()
+            verified,
+            prompts,
+            [level(rewards_G, spread_min) for rewards_G in rewards],
+            received_ms=node.now_ms(),
         ),
         run_blocking=node.run_blocking,
         progress=node.progress,

@@ -47,7 +47,7 @@ def check(name_or_file: str) -> None:
     from swarmd.questions.service import ScorerService
 
     loaded = load_manifest(name_or_file)
-    service = ScorerService(lambda name, data: None, manifest=loaded.to_bytes(), sandbox="auto")
+    service = ScorerService(lambda name, data: None, manifest=loaded.to_bytes(), sandbox="best-effort")
     try:
         started = service.start()
     finally:

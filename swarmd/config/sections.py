@@ -201,6 +201,14 @@ class ExperienceSettings(Section):
         description="Most generation batches of I questions for one round: further ones until I own rollouts are informative,"
         " which are then preferred. 1 is off. Costs up to that many times the generation; everything generated is shared.",
     )
+    reward_spread_min: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="A rollout whose best and worst reward lie less than this apart teaches nothing: its completions all count as"
+        " their mean. Dividing by the standard deviation would blow crumbs of partial credit up to full size. Exact rewards, 0 and"
+        " 1, know no crumbs. 0 turns it off.",
+    )
     uses_max: int = Field(1, ge=1, le=1000, description="How often one external rollout may be trained on.")
     rollouts_max: int = Field(20_000, ge=1, description="Most external rollouts kept.")
     size_bytes_max: int = Field(512 * 2**20, ge=2**20, description="Most bytes of them kept.")
@@ -256,13 +264,21 @@ class QuestionsSettings(Section):
         description="The manifest's datasets, by name, whose questions this node asks (`--tasks`), by their weights among"
         " themselves; empty: all. Others' rollouts and the evaluation are on all, whatever stands here.",
     )
-    sandbox: Literal["auto", "require", "off"] = Field(
-        "auto",
-        description="Lock the scorer down as far as the kernel allows, insist on all of it, or not at all.",
+    sandbox: Literal["best-effort", "require", "off"] = Field(
+        "best-effort",
+        description="Lock the scorer's workers down as far as this kernel allows and say in one line how far that is, refuse to"
+        " start without every step, or set only the limits on memory and CPU (for measurements).",
     )
     deadline_s: float = Field(
         20.0, gt=0, description="After this a scoring is killed and counts as zero reward."
     )
+
+    @field_validator("sandbox", mode="before")
+    @classmethod
+    def _auto_has_another_name(cls, value: Any) -> Any:
+        if value == "auto":
+            raise ValueError("auto is now called best-effort")
+        return value
 
     @field_validator("datasets", mode="before")
     @classmethod

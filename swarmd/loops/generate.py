@@ -13,6 +13,7 @@ from typing import Any
 import trio
 
 from swarmd.errors import LocalError
+from swarmd.experience.advantages import level
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.loops.ask import Ask, Question
@@ -43,7 +44,10 @@ class OwnBatch:
 
 @dataclass
 class Generate:
-    """The generation loop. `num_rollouts` is I, `num_completions` L (or G), `batches_max` the most batches for one round."""
+    """The generation loop. `num_rollouts` is I, `num_completions` L (or G), `batches_max` the most batches for one round.
+
+    Rewards of a rollout that lie less than `reward_spread_min` apart teach nothing (`experience.advantages.level`).
+    """
 
     generator: Caller
     ask: Ask
@@ -60,6 +64,7 @@ class Generate:
     tokens_max: int
     deadline_s: float
     batches_max: int = 1
+    reward_spread_min: float = 0.0
 
     async def run(self) -> None:
         """Generate for ever, never further ahead than the staleness bound allows."""
@@ -121,7 +126,13 @@ class Generate:
             within_s=2 * self.deadline_s + SCORER_HANG_S,
         )
         rollouts = [
-            self._scored(question, completions, rewards, created_ms, result["policy_version"])
+            self._scored(
+                question,
+                completions,
+                level(rewards, self.reward_spread_min),
+                created_ms,
+                result["policy_version"],
+            )
             for question, completions, rewards in zip(
                 questions, result["completions_RG"], scores["rewards"], strict=True
             )

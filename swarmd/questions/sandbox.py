@@ -15,7 +15,7 @@ from typing import Literal
 
 from swarmd.questions import landlock, seccomp
 
-SandboxMode = Literal["auto", "require", "off"]
+SandboxMode = Literal["best-effort", "require", "off"]
 
 _NOBODY = 65534
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
@@ -79,8 +79,14 @@ def describe(steps: Step, mode: SandboxMode) -> str:
         return "off: only reviewed scorers, limits on memory and CPU"
     if steps & CONTAINED == CONTAINED:
         return "full: unprivileged user, limits, landlock, seccomp"
-    missing = ", ".join(step.name.lower() for step in Step if step in CONTAINED & ~steps and step.name)
-    return f"partial, this machine lacks {missing}: only reviewed scorers, which run no code"
+    return (
+        f"partial, this machine lacks {', '.join(missing(steps))}: only reviewed scorers, which run no code"
+    )
+
+
+def missing(steps: Step) -> list[str]:
+    """The steps that would contain a worker and did not take effect."""
+    return [step.name.lower() for step in Step if step in CONTAINED & ~steps and step.name]
 
 
 def _leave_root() -> bool:

@@ -10,14 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from swarmd.errors import ConfigError, IncompatibleSwarm, LocalError
 from swarmd.protocol.manifest import Manifest
 from swarmd.questions.batch import score_batch
 from swarmd.questions.guards import SCORER_VERSION, check_dataset
 from swarmd.questions.regenerate import SEED_LIMIT
-from swarmd.questions.sandbox import CONTAINED, SandboxMode, describe
+from swarmd.questions.sandbox import CONTAINED, SandboxMode, describe, missing
 from swarmd.questions.scorers import Reason
 from swarmd.questions.seal import setup_of
 from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
@@ -41,7 +41,7 @@ class ScorerService:
     Args:
         emit: where events would go; the scorer has none.
         manifest: `Manifest.to_bytes()`.
-        sandbox: `auto` takes what the kernel offers, `require` refuses to start without all of it, `off` takes none of it.
+        sandbox: `best-effort` takes what the kernel offers, `require` refuses to start without all of it, `off` takes none of it.
         zygote: the module run as the zygote; tests put one with misbehaving scorers here.
     """
 
@@ -55,8 +55,10 @@ class ScorerService:
         sandbox: SandboxMode,
         zygote: str = "swarmd.questions.zygote",
     ) -> None:
-        if sandbox not in ("auto", "require", "off"):
-            raise ConfigError(f"sandbox is {sandbox!r}", fix="it must be auto, require or off")
+        if sandbox not in get_args(SandboxMode):
+            raise ConfigError(
+                f"sandbox is {sandbox!r}", fix=f"it must be one of {', '.join(get_args(SandboxMode))}"
+            )
         self._manifest = Manifest.from_bytes(manifest)
         self._sandbox: SandboxMode = sandbox
         self._zygote = ZygoteProcess(setup_of(self._manifest, sandbox=sandbox), zygote)
@@ -90,9 +92,9 @@ class ScorerService:
         if self._sandbox == "require" and steps & CONTAINED != CONTAINED:
             self.close()
             raise LocalError(
-                f"sandbox {line.partition(':')[0]}",
-                'sandbox = "require" wants every step',
-                'use a kernel with landlock and seccomp, or sandbox = "auto"',
+                f"the sandbox is not complete: this machine lacks {', '.join(missing(steps))}",
+                'questions.sandbox = "require" wants every step',
+                'use a kernel with landlock and seccomp, or questions.sandbox = "best-effort": reviewed scorers, which run no code',
             )
         return {
             "sandbox": line,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarmd.experience.advantages import advantages, is_informative
+from swarmd.experience.advantages import advantages, is_informative, level
 
 rewards = st.lists(st.floats(min_value=0, max_value=1, allow_subnormal=False), min_size=1, max_size=16)
 
@@ -72,3 +72,32 @@ def test_a_shifted_baseline_moves_every_advantage_and_no_deviation() -> None:
 
 def test_a_shifted_baseline_gives_equal_rewards_no_advantage() -> None:
     assert advantages([0.5, 0.5], baseline_shift=-0.3) == [0.0, 0.0]
+
+
+CRUMBS = [0.05] + [0.01] * 7
+
+
+def test_a_crumb_would_weigh_as_much_as_the_only_right_answer() -> None:
+    assert advantages(CRUMBS)[0] == pytest.approx(advantages([1.0] + [0.0] * 7)[0], rel=0.01)
+
+
+def test_crumbs_are_levelled_and_their_mean_stays() -> None:
+    levelled = level(CRUMBS, 0.05)
+    assert not is_informative(levelled)
+    assert advantages(levelled) == [0.0] * 8
+    assert math.fsum(levelled) == pytest.approx(math.fsum(CRUMBS))
+
+
+@pytest.mark.parametrize("rewards_G", [[0.05, 0.0], [0.15, 0.1], [1.0, 0.0], [0.3, 0.3], [0.5]])
+def test_what_is_as_far_apart_as_that_stays_as_it_is(rewards_G: list[float]) -> None:
+    assert level(rewards_G, 0.05) == rewards_G
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=16), st.floats(min_value=0, max_value=1))
+def test_exact_rewards_are_never_touched(rewards_G: list[float], spread_min: float) -> None:
+    assert level(rewards_G, spread_min) == rewards_G
+
+
+@given(rewards)
+def test_zero_is_off(rewards_G: list[float]) -> None:
+    assert level(rewards_G, 0.0) == rewards_G

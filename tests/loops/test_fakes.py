@@ -42,7 +42,7 @@ def test_the_fake_is_called_as_the_real_one_is(fake: type[FakeChild], real: Any)
 
 @pytest.fixture(scope="module")
 def scorer() -> Iterator[ScorerService]:
-    scorer = ScorerService(lambda name, data: None, manifest=MANIFEST.to_bytes(), sandbox="auto")
+    scorer = ScorerService(lambda name, data: None, manifest=MANIFEST.to_bytes(), sandbox="best-effort")
     scorer.start()
     yield scorer
     scorer.close()

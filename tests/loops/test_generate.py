@@ -1,6 +1,7 @@
 """Generate: own questions only, counters spent once, sharing that pushes back, failures that are waited out."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -197,6 +198,17 @@ async def test_an_engine_that_measures_nothing_is_used_all_the_same() -> None:
     loops.generator.generate = generate  # type: ignore[method-assign]
     await loops.generate().once()
     assert loops.progress.pool.take().rollouts[0].completions[0].token_logps is None
+
+
+@pytest.mark.parametrize(("spread_min", "num_informative"), [(0.05, 0), (0.01, 4), (0.0, 4)])
+async def test_crumbs_of_reward_are_no_signal(spread_min: float, num_informative: int) -> None:
+    loops = Loops()
+    loops.scorer.reward_of = lambda text: 0.05 if text == GOOD else 0.02
+    await replace(loops.generate(), reward_spread_min=spread_min).once()
+    own = await loops.progress.take_own()
+    assert own is not None
+    assert own.num_informative == num_informative
+    assert own.fresh.reward == pytest.approx(0.035)
 
 
 async def test_own_rewards_are_this_nodes_capability() -> None:

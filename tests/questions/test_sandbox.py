@@ -14,7 +14,7 @@ _PRELUDE = """
 import ctypes, mmap, os, socket, sys, threading
 from swarmd.questions.sandbox import lockdown
 libc = ctypes.CDLL(None, use_errno=True)
-steps = lockdown("auto", os.getppid())
+steps = lockdown("best-effort", os.getppid())
 """
 
 
@@ -33,7 +33,7 @@ def steps() -> Step:
 @pytest.fixture
 def _contained(steps: Step) -> None:
     if steps & CONTAINED != CONTAINED:
-        pytest.skip(describe(steps, "auto"))
+        pytest.skip(describe(steps, "best-effort"))
 
 
 @pytest.mark.usefixtures("_contained")
@@ -94,9 +94,7 @@ def test_limits_hold_where_the_kernel_offers_no_more(steps: Step) -> None:
 
 
 def test_a_worker_without_its_parent_ends() -> None:
-    code = (
-        "from swarmd.questions.sandbox import lockdown\nlockdown('auto', 1 << 22)\nprint('alive', flush=True)"
-    )
+    code = "from swarmd.questions.sandbox import lockdown\nlockdown('best-effort', 1 << 22)\nprint('alive', flush=True)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "")
 
@@ -104,10 +102,10 @@ def test_a_worker_without_its_parent_ends() -> None:
 @pytest.mark.parametrize(
     ("steps", "mode", "line"),
     [
-        (CONTAINED, "auto", "full: unprivileged user, limits, landlock, seccomp"),
+        (CONTAINED, "best-effort", "full: unprivileged user, limits, landlock, seccomp"),
         (
             CONTAINED & ~Step.SECCOMP,
-            "auto",
+            "best-effort",
             "partial, this machine lacks seccomp: only reviewed scorers, which run no code",
         ),
         (Step(0), "off", "off: only reviewed scorers, limits on memory and CPU"),

@@ -13,10 +13,8 @@ import pytest
 
 from swarmd.errors import ConfigError, IncompatibleSwarm, LocalError
 from swarmd.protocol.manifest import DatasetSpec, Limits, Manifest, load_manifest
-from swarmd.questions import service as service_module
 from swarmd.questions.guards import GUARDS
 from swarmd.questions.regenerate import DatasetChoice, QuestionSource
-from swarmd.questions.sandbox import Step
 from swarmd.questions.seal import goldens_of, sealed
 from swarmd.questions.service import ITEMS_MAX, ScorerService
 from tests.questions.hostile import payloads
@@ -26,7 +24,7 @@ _OBEDIENT = "tests.questions.misbehaving_zygote"
 
 def make(manifest: Manifest, **settings: Any) -> ScorerService:
     return ScorerService(
-        lambda name, data: None, manifest=manifest.to_bytes(), **{"sandbox": "auto", **settings}
+        lambda name, data: None, manifest=manifest.to_bytes(), **{"sandbox": "best-effort", **settings}
     )
 
 
@@ -43,7 +41,7 @@ def manifest_of(*specs: DatasetSpec, scorer_version: int = 1) -> Manifest:
     )
 
 
-@pytest.fixture(scope="module", params=["auto", "off"])
+@pytest.fixture(scope="module", params=["best-effort", "off"])
 def every(request: pytest.FixtureRequest) -> Iterator[ScorerService]:
     """A service for all offered datasets, with the sandbox and without."""
     specs = [
@@ -57,7 +55,7 @@ def every(request: pytest.FixtureRequest) -> Iterator[ScorerService]:
     service.close()
 
 
-@pytest.fixture(scope="module", params=["auto", "off"])
+@pytest.fixture(scope="module", params=["best-effort", "off"])
 def obedient(request: pytest.FixtureRequest) -> Iterator[ScorerService]:
     """A service whose workers do what the text says."""
     service = make(load_manifest("tiny"), sandbox=request.param, zygote=_OBEDIENT)
@@ -98,9 +96,8 @@ def test_held_out_is_the_manifests_word(every: ScorerService) -> None:
     assert any(answer["held_out"])
 
 
-def test_hostile_completions_change_nothing(every: ScorerService, tmp_path: Path) -> None:
-    marker = tmp_path / "marker"
-    tmp_path.chmod(0o777)
+def test_hostile_completions_change_nothing(every: ScorerService, anybodys_folder: Path) -> None:
+    marker = anybodys_folder / "marker"
     texts = [f"<answer>{text}</answer>" for text in payloads(str(marker))]
     scored = every.score([[number, 11, texts] for number in range(len(GUARDS))], 60.0)
     assert not marker.exists()
@@ -276,12 +273,6 @@ def test_a_zygote_that_does_not_start_is_reported() -> None:
         make(load_manifest("tiny"), zygote="swarmd.no_such_module").start()
 
 
-def test_require_refuses_a_partial_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_module, "CONTAINED", Step(1 << 7))
-    with pytest.raises(LocalError, match="wants every step"):
-        make(load_manifest("tiny"), sandbox="require").start()
-
-
 def test_an_unknown_sandbox_mode_is_refused() -> None:
-    with pytest.raises(ConfigError, match="auto, require or off"):
+    with pytest.raises(ConfigError, match="best-effort, require, off"):
         make(load_manifest("tiny"), sandbox="maybe")
