@@ -41,7 +41,7 @@ class Sample:
     """One draw. The pool is what was neither over-age nor used up; `shortfall` is how many fewer than asked for came.
 
     `num_over_age` counts informative rollouts that could be drawn but for their age, `num_unproven` drawn ones of authors that are
-    not proven, `num_held_back` those of them that the shortfall would have taken but for their limit.
+    not proven, `num_held_back` those that were not drawn, and are missing, because their authors had given what they may.
     """
 
     rollouts: list[ScoredRollout]
@@ -57,12 +57,22 @@ class Sample:
 class Admission:
     """Whose rollouts may be drawn: those of `banned` authors never, of those who are not `proven` at most `unproven_max` together.
 
+    One author's are at most `author_share_max` of what is asked for, rounded up, or an equal part of it where so few authors are
+    held that their shares would not fill it. Who shares informative rollouts only would else be drawn far more often than those
+    who share all they make.
+
     Both functions are called under the buffer's lock, once for each author at most; they must not call the buffer.
     """
 
     proven: Callable[[bytes], bool]
     unproven_max: int
     banned: Callable[[bytes], bool] = lambda author: False
+    author_share_max: float = 1.0
+
+    def author_max(self, num: int, num_authors: int) -> int:
+        """The most of `num` rollouts that one of so many authors may give."""
+        equal = math.ceil(num / max(1, num_authors))
+        return max(equal, math.ceil(self.author_share_max * num - 1e-9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,21 +219,28 @@ class SwarmBuffer:
             num_pool = len(candidates) + schema.count_uninformative(db, cutoff_ms, whose)
             num_over_age = schema.count_over_age(db, cutoff_ms, whose)
             unproven: set[bytes] = set()
-            limit = num
+            limit = author_max = num
             if admission is not None:
+                held = set(schema.holdings(db))
+                banned = {author for author in held if admission.banned(author)}
+                author_max = admission.author_max(num, len(held - banned))
                 authors = {candidate.author for candidate in candidates}
-                banned = {author for author in authors if admission.banned(author)}
                 unproven = {author for author in authors - banned if not admission.proven(author)}
                 num_found = len(candidates)
                 candidates = [candidate for candidate in candidates if candidate.author not in banned]
                 num_pool -= num_found - len(candidates)
                 limit = admission.unproven_max
             rows = draw_limited(
-                candidates, num, rng, self._strategy, limited=unproven.__contains__, limit=limit
+                candidates,
+                num,
+                rng,
+                self._strategy,
+                limited=unproven.__contains__,
+                limit=limit,
+                author_max=author_max,
             )
             payloads = schema.use(db, rows, self._uses_max)
             num_unproven = sum(payload[0] in unproven for payload in payloads)
-            num_left = sum(candidate.author in unproven for candidate in candidates) - num_unproven
             return Sample(
                 [_decode(*payload) for payload in payloads],
                 num_informative_pool=len(candidates),
@@ -231,7 +248,7 @@ class SwarmBuffer:
                 shortfall=num - len(rows),
                 num_over_age=num_over_age,
                 num_unproven=num_unproven,
-                num_held_back=min(num - len(rows), num_left),
+                num_held_back=min(num, len(candidates)) - len(rows),
             )
 
         return self._store.transaction(work)

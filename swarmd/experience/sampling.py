@@ -5,6 +5,7 @@ candidates given here are already the informative ones. The other ways are this 
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
@@ -47,24 +48,28 @@ def draw_limited(
     *,
     limited: Callable[[bytes], bool],
     limit: int,
+    author_max: int,
 ) -> list[int]:
-    """As `draw`, with at most `limit` rows of those authors, together, for whom `limited` holds.
+    """As `draw`, with at most `author_max` rows of one author, and at most `limit` of those, together, for whom `limited` holds.
 
-    Each draw is the strategy's among the candidates that may still be drawn: once the limit is reached those of limited authors
-    may not. Within either kind nothing else changes, so `uniform` stays uniform.
+    Each draw is the strategy's among the candidates that may still be drawn: once a limit is reached those of its authors may
+    not. Nothing else changes, so `uniform` stays uniform among them.
     """
-    if limit >= num:
+    if limit >= num and author_max >= num:
         return draw(candidates, num, rng, strategy)
+    num_of: Counter[bytes] = Counter()
     author_of = {candidate.row: candidate.author for candidate in candidates}
     rows: list[int] = []
     # every strategy draws one after the other, so passing over some leaves the order of the others as it would be without them
     for row in draw(candidates, len(candidates), rng, strategy):
         if len(rows) == num:
             break
-        if limited(author_of[row]):
-            if limit == 0:
-                continue
-            limit -= 1
+        author = author_of[row]
+        is_limited = limited(author)
+        if num_of[author] == author_max or (is_limited and limit == 0):
+            continue
+        num_of[author] += 1
+        limit -= is_limited
         rows.append(row)
     return rows
 

@@ -104,7 +104,7 @@ def settings_of(cell: Cell, node: NodeSpec) -> dict[str, Any]:
 
 
 def rounds_of(cell: Cell, node: NodeSpec) -> int:
-    """Rounds that a node does: a normal one the cell's, counted from when the last joiner starts; a fast one, or one that stays on, more."""
+    """Rounds that a node does: a normal one the cell's, from when the last joiner starts; one that is fast or stays on more."""
     return max(1, round((cell.end - node.joins_at_round + node.rounds_after) * node.speed))
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from swarmd.experience.advantages import advantages
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
@@ -21,6 +22,9 @@ def token_rollouts(
     its author finished, and cut at `options.tokens_max`. Advantages come first, from all rewards, and then what does not fit
     the context is left out: a question too long for this model loses all its completions. Which completions are the best of their
     rollout is likewise decided by all rewards.
+
+    An external rollout loses all its completions, too, when one that would be favoured has to be cut: its reward was for an answer
+    that comes after the cut, and what comes before it may be anything.
     """
     result = []
     for rollout in rollouts:
@@ -34,48 +38,54 @@ def token_rollouts(
         )
         highest = max(rollout.rewards_G)
         tokens_of = _external_tokens if rollout.external else _own_tokens
-        completions = [
-            replace(
-                tokens_of(completion, value, tokeniser, min(options.tokens_max, room)),
-                best=rollout.informative and completion.reward == highest,
-            )
+        made = [
+            (tokens_of(completion, value, tokeniser, min(options.tokens_max, room)), completion.reward)
             for completion, value in zip(rollout.completions, values_G, strict=True)
             if room > 0
         ]
-        fitting = tuple(c for c in completions if c.ids and len(c.ids) <= room)
+        fitting = tuple(
+            replace(tokens.completion, best=rollout.informative and reward == highest)
+            for tokens, reward in made
+            if tokens.completion.ids and len(tokens.completion.ids) <= room
+        )
+        if rollout.external and any(tokens.cut and tokens.completion.advantage > 0 for tokens, _ in made):
+            fitting = ()
         result.append(TokenRollout(tuple(prompt_ids), fitting, rollout.external, rollout.capability))
     return result
 
 
+class _Tokens(NamedTuple):
+    """A completion in tokens, and whether it was longer than that."""
+
+    completion: TokenCompletion
+    cut: bool = False
+
+
 def _own_tokens(
     completion: ScoredCompletion, advantage: float, tokeniser: Tokeniser, tokens_max: int
-) -> TokenCompletion:
+) -> _Tokens:
     if completion.token_ids is None:
         return _external_tokens(completion, advantage, tokeniser, tokens_max)
     ids, logps = completion.token_ids, completion.token_logps
     # An engine that fell apart measures NaN, and half a measurement is none.
     usable = logps is not None and len(logps) == len(ids) and all(map(math.isfinite, logps))
-    return TokenCompletion(
-        ids,
-        advantage,
-        finished=_has_finished(completion, ids, tokeniser),
-        engine_logps_T=logps if usable else None,
+    finished = _has_finished(completion, ids, tokeniser)
+    return _Tokens(
+        TokenCompletion(ids, advantage, finished=finished, engine_logps_T=logps if usable else None)
     )
 
 
 def _external_tokens(
     completion: ScoredCompletion, advantage: float, tokeniser: Tokeniser, tokens_max: int
-) -> TokenCompletion:
+) -> _Tokens:
     ids = tokeniser.completion_ids(completion.text, finished=completion.finished, tokens_max=tokens_max + 1)
     kept = tuple(ids[:tokens_max])
+    cut = len(ids) > tokens_max
     claimed = claimed_logp(
-        completion.logprob_sum,
-        completion.num_tokens,
-        num_own_tokens=len(kept),
-        whole=len(ids) <= tokens_max,
+        completion.logprob_sum, completion.num_tokens, num_own_tokens=len(kept), whole=not cut
     )
     finished = _has_finished(completion, kept, tokeniser)
-    return TokenCompletion(kept, advantage, finished=finished, claimed_logp=claimed)
+    return _Tokens(TokenCompletion(kept, advantage, finished=finished, claimed_logp=claimed), cut)
 
 
 def _has_finished(completion: ScoredCompletion, ids: tuple[int, ...], tokeniser: Tokeniser) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,18 +30,28 @@ pools = st.lists(st.sampled_from([b"a", b"b", b"c", b"new", b"newer"]), max_size
     authors=pools,
     num=st.integers(0, 12),
     limit=st.integers(0, 12),
+    author_max=st.integers(0, 12),
     seed=st.integers(0, 99),
 )
-def test_the_limit_holds_and_nothing_else_is_lost(
-    strategy: Strategy, authors: list[bytes], num: int, limit: int, seed: int
+def test_the_limits_hold_and_nothing_else_is_lost(
+    strategy: Strategy, authors: list[bytes], num: int, limit: int, author_max: int, seed: int
 ) -> None:
     pool = [Candidate(row, name, reward_total=row % 3) for row, name in enumerate(authors)]
-    num_limited = sum(name.startswith(b"new") for name in authors)
     rows = draw_limited(
-        pool, num, random.Random(seed), strategy, limited=lambda name: name.startswith(b"new"), limit=limit
+        pool,
+        num,
+        random.Random(seed),
+        strategy,
+        limited=lambda name: name.startswith(b"new"),
+        limit=limit,
+        author_max=author_max,
     )
-    assert len(rows) == len(set(rows)) == min(num, len(pool) - num_limited + min(limit, num_limited))
+    may_give = {name: min(author_max, held) for name, held in Counter(authors).items()}
+    of_new = sum(may for name, may in may_give.items() if name.startswith(b"new"))
+    of_proven = sum(may_give.values()) - of_new
+    assert len(rows) == len(set(rows)) == min(num, of_proven + min(limit, of_new))
     assert sum(authors[row].startswith(b"new") for row in rows) <= limit
+    assert max(Counter(authors[row] for row in rows).values(), default=0) <= author_max
 
 
 @given(
@@ -53,7 +64,9 @@ def test_a_limit_that_cannot_bind_changes_no_draw(
     strategy: Strategy, authors: list[bytes], num: int, seed: int
 ) -> None:
     pool = [Candidate(row, name, reward_total=row % 3) for row, name in enumerate(authors)]
-    limited = draw_limited(pool, num, random.Random(seed), strategy, limited=lambda name: True, limit=num)
+    limited = draw_limited(
+        pool, num, random.Random(seed), strategy, limited=lambda name: True, limit=num, author_max=num
+    )
     assert limited == draw(pool, num, random.Random(seed), strategy)
 
 
@@ -62,7 +75,7 @@ def test_within_either_kind_every_rollout_is_drawn_equally_often() -> None:
     pool = [Candidate(row, b"proven" if row < 10 else bytes([row])) for row in range(50)]
     rng, proven, new = random.Random(20250911), Counter[int](), Counter[int]()
     for _ in range(20_000):
-        rows = draw_limited(pool, 4, rng, limited=lambda name: name != b"proven", limit=1)
+        rows = draw_limited(pool, 4, rng, limited=lambda name: name != b"proven", limit=1, author_max=4)
         proven.update(row for row in rows if row < 10)
         new.update(row - 10 for row in rows if row >= 10)
     assert chi_square(proven, proven.total() / 10, 10) < CHI_SQUARE_MAX[9]
@@ -75,7 +88,7 @@ def test_new_ones_get_no_place_that_chance_would_not_give_them() -> None:
     pool = [Candidate(row, b"new" if row == 0 else b"proven") for row in range(10)]
     rng, drawn = random.Random(5), Counter[int]()
     for _ in range(20_000):
-        drawn[draw_limited(pool, 2, rng, limited=lambda name: name == b"new", limit=1)[0]] += 1
+        drawn[draw_limited(pool, 2, rng, limited=lambda name: name == b"new", limit=1, author_max=2)[0]] += 1
     assert chi_square(drawn, 2000, 10) < CHI_SQUARE_MAX[9]
 
 
@@ -84,7 +97,9 @@ def test_by_author_still_gives_each_proven_author_the_same_chance() -> None:
     pool += [Candidate(row, b"new") for row in range(10, 20)]
     rng, drawn = random.Random(3), Counter[int]()
     for _ in range(20_000):
-        (row,) = draw_limited(pool, 1, rng, "by-author", limited=lambda name: name == b"new", limit=0)
+        (row,) = draw_limited(
+            pool, 1, rng, "by-author", limited=lambda name: name == b"new", limit=0, author_max=1
+        )
         drawn[int(row == 9)] += 1
     assert chi_square(drawn, 10_000, 2) < CHI_SQUARE_MAX[1]
 
@@ -130,3 +145,26 @@ def test_each_author_is_asked_about_once(tmp_path: Path) -> None:
     add(buffer, "bob", range(50))
     buffer.sample(4, random.Random(1), now_ms=NOW_MS, admission=Admission(proven=proven, unproven_max=0))
     assert sorted(asked) == sorted([author("ann"), author("bob")])
+
+
+@pytest.mark.parametrize(
+    ("num", "num_authors", "share_max", "author_max"),
+    [(4, 1, 0.5, 4), (4, 2, 0.5, 2),
+     (4, 3, 0.5, 2), (4, 9, 0.5, 2), (6, 9, 0.1, 1), (10, 9, 0.29, 3), (4, 0, 0.5, 4), (0, 5, 0.5, 0)],
+)  # fmt: skip
+def test_one_author_gives_its_share_or_an_equal_part(
+    num: int, num_authors: int, share_max: float, author_max: int
+) -> None:
+    admission = Admission(proven=named(), unproven_max=num, author_share_max=share_max)
+    assert admission.author_max(num, num_authors) == author_max
+
+
+def test_who_shares_informative_rollouts_only_is_not_drawn_more_than_its_share(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path)
+    add(buffer, "eve", range(90))
+    for name in ("ann", "bob", "cat"):
+        add(buffer, name, range(2))
+    admission = Admission(proven=lambda name: True, unproven_max=0, author_share_max=0.5)
+    sample = buffer.sample(4, random.Random(1), now_ms=NOW_MS, admission=admission)
+    drawn = Counter(rollout.author for rollout in sample.rollouts)
+    assert (drawn[author("eve")], drawn.total(), sample.num_held_back) == (2, 4, 0)

@@ -179,13 +179,15 @@ def guarded_loss_and_gradients(
     """The token mean over what the floor leaves, a capped external rollout counting as if it had only so many tokens."""
     sums, nums, external = [], [], []
     for rollout in rollouts:
-        terms = []
+        terms, advantages_dropped = [], [0.0]
         for completion in rollout.completions:
             (logps,) = _one_by_one(model, [(rollout.prompt_ids, completion)], 1.0)
             below = logps.mean().item() < external_logp_min
-            if not (rollout.external and below and completion.advantage != 0):
+            if rollout.external and below and completion.advantage != 0:
+                advantages_dropped.append(completion.advantage)
+            else:
                 terms.append(-(logps - logps.detach()).exp() * completion.advantage)
-        if terms:
+        if terms and max(advantages_dropped) <= 0:
             sums.append(torch.cat(terms).sum())
             nums.append(len(torch.cat(terms)))
             external.append(rollout.external)

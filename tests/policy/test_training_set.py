@@ -26,8 +26,8 @@ def rollout_of(
 def claiming(
     model_dir: Path, text: str, logprob_sum: float | None, num_tokens: int | None
 ) -> TokenCompletion:
-    made = ScoredCompletion(text, True, 1.0, logprob_sum=logprob_sum, num_tokens=num_tokens)
-    return rollout_of(model_dir, [made, ScoredCompletion("4", True, 0.0)]).completions[0]
+    made = ScoredCompletion(text, True, 0.0, logprob_sum=logprob_sum, num_tokens=num_tokens)
+    return rollout_of(model_dir, [made, ScoredCompletion("4", True, 1.0)]).completions[0]
 
 
 def test_a_claim_is_taken_over_our_own_tokens(model_dir: Path) -> None:
@@ -46,6 +46,16 @@ def test_a_text_that_just_fits_was_not_cut(model_dir: Path) -> None:
         text += "a"
     found = claiming(model_dir, text, -6.0, 99)
     assert (found.finished, found.claimed_logp) == (True, -0.5)
+
+
+@pytest.mark.parametrize(
+    ("external", "reward_of_long", "num_left"), [(True, 1.0, 0), (True, 0.0, 2), (False, 1.0, 2)]
+)
+def test_an_answer_behind_the_cut_is_not_paid_for_what_stands_before_it(
+    model_dir: Path, external: bool, reward_of_long: float, num_left: int
+) -> None:
+    made = [ScoredCompletion(LONG, True, reward_of_long), ScoredCompletion("4", True, 1.0 - reward_of_long)]
+    assert len(rollout_of(model_dir, made, external=external).completions) == num_left
 
 
 def test_without_a_claim_there_is_none(model_dir: Path) -> None:

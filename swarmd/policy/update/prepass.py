@@ -30,17 +30,26 @@ class Prepared:
 def prepare(rollouts: Sequence[TokenRollout], settings: UpdateSettings, log_probs: LogProbs) -> Prepared:
     """Set every completion's `weight`, and leave out external ones below the floor: they are in no normaliser either.
 
-    `log_probs` are those of the policy as it is, which is before the first step.
+    Where one that would be favoured is left out, so is its whole rollout: of right answers in a bad manner and wrong ones in a good
+    manner the wrong ones alone would stay, to be pushed down. `log_probs` are those of the policy as it is, which is before the
+    first step.
     """
     own_logps = _log_probs_where(rollouts, lambda r, c: _is_needed(r, c, settings), log_probs)
     result, found = [], _Found()
     for place, rollout in enumerate(rollouts):
+        dropped = {
+            number
+            for number, completion in enumerate(rollout.completions)
+            if rollout.external and _is_too_unlikely(completion, own_logps.get((place, number)), settings)
+        }
+        if any(rollout.completions[number].advantage > 0 for number in dropped):
+            dropped = set(range(len(rollout.completions)))
+        found.num_dropped += len(dropped)
         completions = []
         for number, completion in enumerate(rollout.completions):
-            logps_T = own_logps.get((place, number))
-            if rollout.external and _is_too_unlikely(completion, logps_T, settings):
-                found.num_dropped += 1
+            if number in dropped:
                 continue
+            logps_T = own_logps.get((place, number))
             weigh = _weigh_external if rollout.external else _weigh_own
             weight = weigh(rollout, completion, logps_T, settings, found)
             completions.append(replace(completion, weight=completion.weight * weight))

@@ -95,6 +95,24 @@ def test_what_the_policy_would_never_say_is_dropped_and_what_it_says_is_not() ->
     assert learner.update([spoken]).num_external_dropped == 0
 
 
+@pytest.mark.parametrize(("favoured", "num_dropped"), [("gibberish", 2), ("spoken", 1)])
+def test_good_style_is_not_pushed_down_where_the_answers_above_it_were_dropped(
+    favoured: str, num_dropped: int
+) -> None:
+    """Right answers in a bad manner, wrong ones in the own: the wrong ones alone would be left."""
+    text = (5, 9, 13, 17)
+    learner = trained_on(text)
+    learner.use(replace(learner.settings, external_logp_min=-1.0))
+    bad = gibberish(num=1).completions[0].ids
+    sign = 1.0 if favoured == "gibberish" else -1.0
+    made = (TokenCompletion(bad, sign), TokenCompletion(text, -sign))
+    before = {name: value.clone() for name, value in learner.model.state_dict().items()}
+    stats = learner.update([TokenRollout((1, 2, 3), made, external=True)])
+    assert stats.num_external_dropped == num_dropped
+    unchanged = all(torch.equal(before[name], value) for name, value in learner.model.state_dict().items())
+    assert unchanged == (favoured == "gibberish")
+
+
 def test_own_completions_are_never_dropped() -> None:
     learner = Learner(build(), UpdateSettings(external_logp_min=-1e-9))
     stats = learner.update(round_of(num_local=2, num_external=0))
