@@ -29,6 +29,7 @@ from tests.protocol.craft import (
     signed,
     stored_frame,
 )
+from tests.protocol.limit_cases import limit_cases
 
 FOLDER = Path(__file__).parents[2] / "proto" / "vectors"
 SEEDS = (bytes(range(32)), bytes(range(32, 64)), bytes(32), b"\xff" * 32)
@@ -54,6 +55,7 @@ def vectors() -> dict[str, dict[str, Any]]:
         "questions": _questions(),
         "messages": _messages(),
         "rules": _rules(),
+        "limits": _limits(),
     }
 
 
@@ -171,10 +173,32 @@ def _rules() -> dict[str, Any]:
                 "name": case.name,
                 "rule": case.rule,
                 "verdict": case.verdict.value,
+                "keeps": case.keeps,
                 "before": case.before,
                 "message": case.message,
             }
             for case in all_cases()
+        ],
+    }
+
+
+def _limits() -> dict[str, Any]:
+    cases = limit_cases()
+    manifests = {case.manifest.digest: case.manifest for case in cases}
+    return {
+        "about": "Judge `message` at `now_ms` by the manifest of that digest, with an empty memory; as in rules.json.",
+        "manifests": {digest.hex(): manifest.to_bytes() for digest, manifest in manifests.items()},
+        "cases": [
+            {
+                "limit": case.limit,
+                "name": case.name,
+                "rule": case.rule,
+                "verdict": case.verdict.value,
+                "manifest": case.manifest.digest,
+                "now_ms": case.now_ms,
+                "message": case.message,
+            }
+            for case in cases
         ],
     }
 

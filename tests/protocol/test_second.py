@@ -8,20 +8,26 @@ import pytest
 
 from tests.protocol.second.judge import judge
 
-FILE: dict[str, Any] = json.loads(
-    (Path(__file__).parents[2] / "proto" / "vectors" / "rules.json").read_text()
-)
+VECTORS = Path(__file__).parents[2] / "proto" / "vectors"
+RULES: dict[str, Any] = json.loads((VECTORS / "rules.json").read_text())
+LIMITS: dict[str, Any] = json.loads((VECTORS / "limits.json").read_text())
 
 
-@pytest.mark.parametrize("case", FILE["cases"], ids=lambda case: f"{case['rule']}: {case['name']}")
+@pytest.mark.parametrize("case", RULES["cases"], ids=lambda case: f"{case['rule']}: {case['name']}")
 def test_the_second_reader_agrees(case):
     memory: set[bytes] = set()
     for earlier in case["before"]:
-        judge(bytes.fromhex(earlier), FILE["now_ms"], memory, bytes.fromhex(FILE["manifest"]))
+        judge(bytes.fromhex(earlier), RULES["now_ms"], memory, bytes.fromhex(RULES["manifest"]))
 
-    rule = judge(bytes.fromhex(case["message"]), FILE["now_ms"], memory, bytes.fromhex(FILE["manifest"]))
+    rule = judge(bytes.fromhex(case["message"]), RULES["now_ms"], memory, bytes.fromhex(RULES["manifest"]))
 
     assert rule == case["rule"]
+
+
+@pytest.mark.parametrize("case", LIMITS["cases"], ids=lambda case: f"{case['limit']}: {case['name']}")
+def test_the_second_reader_agrees_on_every_limit(case):
+    manifest = bytes.fromhex(LIMITS["manifests"][case["manifest"]])
+    assert judge(bytes.fromhex(case["message"]), case["now_ms"], set(), manifest) == case["rule"]
 
 
 def test_it_shares_no_code_with_the_first():

@@ -6,12 +6,19 @@ from typing import Any
 
 import pytest
 
-from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.manifest import Limits, Manifest
 from swarmd.protocol.rules import RULES, validate
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.signing import DOMAIN, Identity, duplicate_key, peer_id_of, verify
 from swarmd.protocol.types import Header, RolloutBatch
-from swarmd.protocol.wire import decode_body, decode_message, encode_body, encode_header, encode_message
+from swarmd.protocol.wire import (
+    decode_body,
+    decode_header,
+    decode_message,
+    encode_body,
+    encode_header,
+    encode_message,
+)
 from tests.protocol.make_schema import FOLDER as SCHEMA_FOLDER
 from tests.protocol.make_schema import MODELS, schema_text
 from tests.protocol.make_vectors import FOLDER, text_of, vectors
@@ -129,8 +136,69 @@ def test_rule(case):
     assert (outcome.batch is not None) == (case["verdict"] == "accept")
 
 
-def test_every_rule_has_a_vector():
-    assert {case["rule"] for case in FILES["rules"]["cases"]} == set(RULES) - {"internal"}
+@pytest.mark.parametrize("case", cases("limits"))
+def test_limit(case):
+    manifest = Manifest.from_bytes(bytes.fromhex(FILES["limits"]["manifests"][case["manifest"]]))
+    outcome = validate(bytes.fromhex(case["message"]), now_ms=case["now_ms"], seen=Seen(), manifest=manifest)
+    assert (outcome.verdict.value, outcome.rule) == (case["verdict"], case["rule"])
+
+
+@pytest.mark.parametrize("case", [c for c in cases("rules") if c.values[0]["rule"] == "accepted"])
+def test_what_is_accepted_can_be_said_again(case):
+    limits = Manifest.from_bytes(bytes.fromhex(FILES["rules"]["manifest"])).limits
+    signed = decode_message(bytes.fromhex(case["message"]), limits)
+    batch = decode_body(signed.body or b"", limits)
+    assert decode_header(encode_header(signed.header)) == signed.header
+    assert decode_body(encode_body(batch), limits) == batch
+    assert encode_message(signed.header_bytes, signed.signature, signed.body) == signed.data
+
+
+def test_every_rule_is_broken_by_a_vector_and_just_kept_by_another():
+    rules = set(RULES) - {"internal", "accepted"}
+    assert {case["rule"] for case in FILES["rules"]["cases"]} == rules | {"accepted"}
+    for case in FILES["rules"]["cases"]:
+        if case["keeps"]:  # it gets past the rule that it keeps
+            assert RULES.index(case["rule"]) > RULES.index(case["keeps"]), case["name"]
+            rules.discard(case["keeps"])
+    assert rules == set()
+
+
+def test_every_limit_has_a_vector_at_it_and_one_past_it():
+    at: dict[str, set[str]] = {}
+    for case in FILES["limits"]["cases"]:
+        at.setdefault(case["limit"], set()).add(case["rule"])
+    past = {
+        "message_bytes_max": "message_size",
+        "body_bytes_max": "body_frame",
+        "header_bytes_max": "message_decode",
+        "rollouts_max": "rollouts_count",
+        "completions_min": "completions_count",
+        "completions_max": "completions_count",
+        "completion_bytes_max": "completion_size",
+        "counter_span_max": "counter_range",
+        "age_s_max": "age_stale",
+        "skew_s_max": "age_future",
+    }
+    assert set(past) == set(Limits.model_fields)
+    for limit, rule in past.items():
+        assert rule in at[limit], limit
+        assert any(RULES.index(other) > RULES.index(rule) for other in at[limit]), limit
+
+
+def test_there_are_vectors_for_every_kind_of_attack_on_the_decoder():
+    names = " | ".join(case["name"] for case in FILES["rules"]["cases"])
+    for kind in (
+        "cut",
+        "a byte too many",
+        "key twice",
+        "deep",
+        "4 GiB",
+        "4 billion",
+        "a bomb",
+        "cofactor",
+        "another's",
+    ):
+        assert kind in names, kind
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

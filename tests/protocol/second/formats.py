@@ -54,7 +54,10 @@ class Msgpack(Reader):
         if kind in (0xC0, 0xC2, 0xC3):
             return {0xC0: None, 0xC2: False, 0xC3: True}[kind]
         if kind in (0xC4, 0xC5, 0xC6):
-            return self.take(self.number(1 << kind - 0xC4))
+            size = self.number(1 << kind - 0xC4)
+            if size > 64:
+                raise Bad("long bytes")
+            return self.take(size)
         if kind in (0xCA, 0xCB):
             return struct.unpack(">f" if kind == 0xCA else ">d", self.take(4 << kind - 0xCA))[0]
         if 0xCC <= kind <= 0xCF:
