@@ -107,7 +107,7 @@ class UpdateSection(Section):
     external_logp_min: Literal["auto", "off"] | float = Field(
         "auto",
         description="External completions whose mean own log-prob (nats a token) is below this are left out; `auto`: the first"
-        " percentile of own completions, less a margin; see [guards](../guards.md).",
+        " percentile of own completions, less a margin, and likewise for the least likely token; see [guards](../guards.md).",
     )
     external_weight_max: float = Field(
         2.0,

@@ -186,7 +186,8 @@ class PolicyService:
         )
         if self._options.floor_follows:
             self._floor.observe(training_set)
-            learner.adjust(external_logp_min=self._floor.value)
+            floors = self._floor.value
+            learner.adjust(external_logp_min=floors.mean, external_token_logp_min=floors.token)
         try:
             stats = learner.update(training_set, round)
         except ChildDied as error:  # of a rank: the round may be half done, and only the checkpoint is sure

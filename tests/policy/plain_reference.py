@@ -173,6 +173,7 @@ def guarded_loss_and_gradients(
     rollouts: list,
     *,
     external_logp_min: float = -math.inf,
+    external_token_logp_min: float = -math.inf,
     external_weight_max: float = math.inf,
     external_share_max: float = 1.0,
 ) -> tuple[float, dict[str, Tensor]]:
@@ -182,7 +183,7 @@ def guarded_loss_and_gradients(
         terms, advantages_dropped = [], [0.0]
         for completion in rollout.completions:
             (logps,) = _one_by_one(model, [(rollout.prompt_ids, completion)], 1.0)
-            below = logps.mean().item() < external_logp_min
+            below = logps.mean().item() < external_logp_min or logps.min().item() < external_token_logp_min
             if rollout.external and below and completion.advantage != 0:
                 advantages_dropped.append(completion.advantage)
             else:

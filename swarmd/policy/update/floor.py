@@ -1,13 +1,14 @@
-"""The floor under external completions: what the own policy finds less likely than nearly all that it says itself is left out.
+"""The floors under external completions: what the own policy finds less likely than nearly all that it says itself is left out.
 
 A right answer behind garbage has an advantage like any right answer, and the garbage would be learnt with it. What the policy could
-have said itself is recognised by its mean log-prob a token; the measure is the node's own sampling, so no constant has to fit
-every model. A sender has no say in it.
+have said itself is recognised by its mean log-prob a token, and by its least likely token: one impossible token among many likely
+ones hides in the mean. The measure is the node's own sampling, so no constant has to fit every model. A sender has no say in it.
 """
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from swarmd.policy.update.packing import TokenRollout
 
@@ -19,25 +20,40 @@ OWN_MIN = 64
 PERCENTILE = 0.01
 # Nats a token below that percentile: other honest policies say things that this one says rarely, and learning is in them.
 MARGIN = 1.0
+# The same for the least likely token, which varies more from one policy to the next.
+TOKEN_MARGIN = 2.0
+
+
+class Floors(NamedTuple):
+    """The least mean log-prob a token, and the least log-prob of any token, in nats; -inf is none."""
+
+    mean: float
+    token: float
 
 
 class Floor:
-    """Mean log-probs of the node's latest own completions, as its engine measured them when it sampled."""
+    """Mean and least log-probs of the node's latest own completions, as its engine measured them when it sampled."""
 
     def __init__(self) -> None:
         self._means = deque[float](maxlen=WINDOW)
+        self._least = deque[float](maxlen=WINDOW)
 
     def observe(self, rollouts: Sequence[TokenRollout]) -> None:
         """Take a round's own completions in; those without a measurement say nothing."""
         for rollout in rollouts:
-            if not rollout.external:
-                self._means += [
-                    math.fsum(c.engine_logps_T) / len(c.ids) for c in rollout.completions if c.engine_logps_T
-                ]
+            if rollout.external:
+                continue
+            for logps_T in (c.engine_logps_T for c in rollout.completions if c.engine_logps_T):
+                self._means.append(math.fsum(logps_T) / len(logps_T))
+                self._least.append(min(logps_T))
 
     @property
-    def value(self) -> float:
-        """The first percentile of what was observed less the margin; -inf while too little was."""
+    def value(self) -> Floors:
+        """The first percentiles of what was observed less the margins; -inf while too little was."""
         if len(self._means) < OWN_MIN:
-            return -math.inf
-        return sorted(self._means)[int(PERCENTILE * len(self._means))] - MARGIN
+            return Floors(-math.inf, -math.inf)
+        return Floors(_percentile(self._means) - MARGIN, _percentile(self._least) - TOKEN_MARGIN)
+
+
+def _percentile(values: Collection[float]) -> float:
+    return sorted(values)[int(PERCENTILE * len(values))]

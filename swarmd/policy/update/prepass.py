@@ -123,17 +123,23 @@ def _is_needed(rollout: TokenRollout, completion: TokenCompletion, settings: Upd
     if not _can_train(completion, settings):
         return False
     if rollout.external:
-        return settings.external_logp_min > -math.inf or external.needs_own_logp(completion, settings)
+        return _has_floor(settings) or external.needs_own_logp(completion, settings)
     return settings.mismatch == "geometric" and completion.engine_logps_T is not None
 
 
 def _is_too_unlikely(
     completion: TokenCompletion, logps_T: tuple[float, ...] | None, settings: UpdateSettings
 ) -> bool:
-    """Whether it is below the floor. One that trains nothing was not looked at, and stays in the normaliser as any other does."""
-    if settings.external_logp_min == -math.inf or not _can_train(completion, settings) or not logps_T:
+    """Whether it is below a floor. One that trains nothing was not looked at, and stays in the normaliser as any other does."""
+    if not _has_floor(settings) or not _can_train(completion, settings) or not logps_T:
         return False
-    return not math.fsum(logps_T) / len(logps_T) >= settings.external_logp_min  # NaN is not
+    mean, least = math.fsum(logps_T) / len(logps_T), min(logps_T)
+    # a NaN is neither above nor below
+    return not (mean >= settings.external_logp_min and least >= settings.external_token_logp_min)
+
+
+def _has_floor(settings: UpdateSettings) -> bool:
+    return max(settings.external_logp_min, settings.external_token_logp_min) > -math.inf
 
 
 def _can_train(completion: TokenCompletion, settings: UpdateSettings) -> bool:

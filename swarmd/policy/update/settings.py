@@ -45,6 +45,7 @@ class UpdateSettings:
         normaliser: one for the round, or one for each source; see `weighting.weigh`.
         external_logp_min: an external completion whose mean own log-prob is below this is left out of the round; `-inf` is off.
             The service finds it (see `floor`).
+        external_token_logp_min: one with a token whose own log-prob is below this is left out, too. Likewise.
         external_weight_max, external_share_max: the most that an external rollout weighs, in mean own rollouts, and the most that
             all of them weigh of the round; `inf` and 1 are off. See `caps`.
         mismatch: what is done about the gap between engine and trainer; see `mismatch`. `auto` is the service's to resolve,
@@ -80,6 +81,7 @@ class UpdateSettings:
     imitate_coefficient: float = 0.2
     normaliser: Normaliser = "round"
     external_logp_min: float = -math.inf
+    external_token_logp_min: float = -math.inf
     external_weight_max: float = math.inf
     external_share_max: float = 1.0
     mismatch: Mismatch = "auto"
@@ -112,7 +114,8 @@ class UpdateSettings:
         for name in ("micro_batch_tokens", "head_tile", "minibatches", "epochs", "lora_rank"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "1 or above")
         _require(self.external_logp_floor <= 0, "external_logp_floor", self.external_logp_floor, "0 or below")
-        _require(self.external_logp_min <= 0, "external_logp_min", self.external_logp_min, "0 or below")
+        for name in ("external_logp_min", "external_token_logp_min"):
+            _require(getattr(self, name) <= 0, name, getattr(self, name), "0 or below")
         _require(self.external_weight_max > 0, "external_weight_max", self.external_weight_max, "above 0")
         share = self.external_share_max
         _require(0 < share <= 1, "external_share_max", share, "above 0 and at most 1")

@@ -2,7 +2,7 @@
 
 import math
 
-from swarmd.policy.update.floor import MARGIN, OWN_MIN, WINDOW, Floor
+from swarmd.policy.update.floor import MARGIN, OWN_MIN, TOKEN_MARGIN, WINDOW, Floor, Floors
 from swarmd.policy.update.packing import TokenCompletion, TokenRollout
 
 
@@ -18,15 +18,16 @@ def said(*means: float, external: bool = False, measured: bool = True) -> TokenR
 def test_there_is_none_before_enough_was_said() -> None:
     floor = Floor()
     floor.observe([said(*[-1.0] * (OWN_MIN - 1))])
-    assert floor.value == -math.inf
+    assert floor.value == Floors(-math.inf, -math.inf)
     floor.observe([said(-1.0)])
-    assert math.isfinite(floor.value)
+    assert all(map(math.isfinite, floor.value))
 
 
 def test_it_lies_a_margin_under_the_first_percentile() -> None:
     floor = Floor()
     floor.observe([said(*[-number / 100 for number in range(200)])])
-    assert math.isclose(floor.value, -1.97 - MARGIN)
+    assert math.isclose(floor.value.mean, -1.97 - MARGIN)
+    assert math.isclose(floor.value.token, -1.97 - 0.1 - TOKEN_MARGIN)
 
 
 def test_others_and_what_was_not_measured_move_nothing() -> None:
@@ -41,4 +42,4 @@ def test_what_was_said_long_ago_is_forgotten() -> None:
     floor = Floor()
     floor.observe([said(*[-5.0] * 100)])
     floor.observe([said(*[-1.0] * WINDOW)])
-    assert math.isclose(floor.value, -1.0 - MARGIN)
+    assert math.isclose(floor.value.mean, -1.0 - MARGIN)

@@ -18,6 +18,7 @@ from tests.policy.tiny_models import VOCAB, build, rollout, round_of
 
 # Random models of this size give a token about that: some completions lie on either side.
 FLOOR = -6.5
+TOKEN_FLOOR = -8.0
 
 
 def flooded(*, num_completions: int = 24, num_local: int = 3, num_external: int = 3) -> list[TokenRollout]:
@@ -38,6 +39,7 @@ def difference(rollouts: list[TokenRollout], **options: Any) -> float:
 
 GUARDS: list[dict[str, float]] = [
     {"external_logp_min": FLOOR},
+    {"external_token_logp_min": TOKEN_FLOOR},
     {"external_weight_max": 1.0},
     {"external_weight_max": 0.25},
     {"external_share_max": 0.5},
@@ -111,6 +113,18 @@ def test_good_style_is_not_pushed_down_where_the_answers_above_it_were_dropped(
     assert stats.num_external_dropped == num_dropped
     unchanged = all(torch.equal(before[name], value) for name, value in learner.model.state_dict().items())
     assert unchanged == (favoured == "gibberish")
+
+
+def test_one_impossible_token_among_likely_ones_is_enough() -> None:
+    text = (5, 9, 13, 17)
+    learner = trained_on(text)
+    hidden = TokenRollout(
+        (1, 2, 3), (TokenCompletion((*text, 40), 1.0), TokenCompletion(text, -1.0)), external=True
+    )
+    learner.use(replace(learner.settings, external_logp_min=-20.0, external_token_logp_min=-1.0))
+    assert learner.update([hidden]).num_external_dropped == 2
+    learner.use(replace(learner.settings, external_logp_min=-20.0, external_token_logp_min=-math.inf))
+    assert learner.update([hidden]).num_external_dropped == 0
 
 
 def test_own_completions_are_never_dropped() -> None:
