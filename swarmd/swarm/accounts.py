@@ -1,10 +1,15 @@
 """What each forwarder sent us and what became of it, and how fast it may send."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from swarmd.trust.evidence import Evidence
 
 # Forwarders remembered, connected or not. Double is another 50 KB.
 FORWARDERS_MAX = 500
+# Accused at a time; the daemon asks every second, and 150 connections are the most there are.
+ACCUSED_MAX = 1024
 
 
 @dataclass
@@ -53,3 +58,21 @@ class Accounts:
     def get(self, peer_id: str) -> Account | None:
         """The account, if that peer ever sent anything."""
         return self._by_peer.get(peer_id)
+
+
+class Accusations:
+    """Evidence that the daemon has not asked for yet: who, of what, how often."""
+
+    def __init__(self) -> None:
+        self._found: Counter[tuple[bytes, Evidence]] = Counter()
+
+    def add(self, found: Iterable[tuple[bytes, Evidence]]) -> None:
+        """Note it, once for each pair; past `ACCUSED_MAX` pairs no further ones."""
+        for pair in found:
+            if pair in self._found or len(self._found) < ACCUSED_MAX:
+                self._found[pair] += 1
+
+    def take(self) -> list[tuple[bytes, Evidence, int]]:
+        """All of it, which is forgotten here."""
+        found, self._found = self._found, Counter()
+        return [(key, evidence, num) for (key, evidence), num in found.items()]

@@ -57,6 +57,7 @@ class Discovery:
         own: addresses to tell others, with `/p2p/`.
         report: called when the state of a bootstrap changes, with the operator's own text.
         counters: `dial_<result>`, `exchange_*`, shared with the service so that they outlive the host.
+        banned: who is not dialled, not even a bootstrap.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Discovery:
         now_s: Callable[[], float],
         report: Report,
         counters: Counter[str],
+        banned: Callable[[ID], bool] = lambda peer: False,
     ) -> None:
         self._host, self._network = host, host.get_network()
         self._own_id = str(host.get_id())
@@ -78,6 +80,7 @@ class Discovery:
         self._own_is_public = any((a := parse(text)) is not None and a.scope is Scope.PUBLIC for text in own)
         self._book, self._rng, self._now_s, self._report = book, rng, now_s, report
         self._peers_wanted, self._counters = peers_wanted, counters
+        self._banned = banned
         self._candidates: dict[str, _Candidate] = {}
         self._reachable: dict[str, PeerAddress] = {}  # where connected peers can be dialled, by peer id
         self._failed_until: dict[str, float] = {}  # hints that failed
@@ -115,6 +118,8 @@ class Discovery:
 
     async def connect(self, address: PeerAddress) -> Dialled:
         """Dial one address now, because somebody asked for it."""
+        if self._banned(ID.from_string(address.peer_id)):
+            return Dialled.BANNED
         result = await dial(self._host, address)
         self._counters[f"dial_{result.value}"] += 1
         if result is Dialled.CONNECTED:
@@ -128,12 +133,15 @@ class Discovery:
     def bootstrap_states(self) -> dict[str, str]:
         """The last result of each bootstrap, by its address; `waiting` before the first."""
         return {
-            c.address.text: "connected"
-            if self._is_connected(c.address)
-            else (c.last.value if c.last else "waiting")
-            for c in self._candidates.values()
-            if c.failures_max is None
+            c.address.text: self._state_of(c) for c in self._candidates.values() if c.failures_max is None
         }
+
+    def _state_of(self, candidate: _Candidate) -> str:
+        if self._banned(ID.from_string(candidate.address.peer_id)):
+            return Dialled.BANNED.value
+        if self._is_connected(candidate.address):
+            return "connected"
+        return candidate.last.value if candidate.last else "waiting"
 
     def _add(self, address: PeerAddress, failures_max: int | None) -> None:
         if address.peer_id != self._own_id and address.text not in self._candidates:
@@ -170,6 +178,8 @@ class Discovery:
             peer_id, wanted = candidate.address.peer_id, candidate.failures_max is None
             num_left = self._peers_wanted - num_dialled - len(dialling)
             if candidate.due_at > now or peer_id in dialling or (len(dialling) >= DIALS_MAX and not wanted):
+                continue
+            if self._banned(ID.from_string(peer_id)):
                 continue
             if (wanted or num_left > 0) and not self._is_connected(candidate.address):
                 dialling.add(peer_id)

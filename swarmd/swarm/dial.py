@@ -23,6 +23,7 @@ class Dialled(enum.Enum):
     TIMEOUT = "timeout"
     NAME_UNKNOWN = "name_unknown"
     WRONG_PEER_ID = "wrong_peer_id"  # a stale list, or an attack
+    BANNED = "banned"  # not tried at all
     FAILED = "failed"  # it answered, but not as a peer of ours would
 
 

@@ -20,19 +20,24 @@ from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES, Verdict, validate
 from swarmd.protocol.seen import Seen
 from swarmd.swarm import addresses, hardening
-from swarmd.swarm.accounts import Accounts
+from swarmd.swarm.accounts import Accounts, Accusations
 from swarmd.swarm.bootstrap import Discovery
 from swarmd.swarm.dial import Dialled
+from swarmd.swarm.gate import Gate
 from swarmd.swarm.host import Stack, build, host_of_connection, limits_from
 from swarmd.swarm.notifee import Notifee
 from swarmd.swarm.pacing import wait_for_room
 from swarmd.swarm.peer_book import PeerBook
+from swarmd.trust.evidence import blame
+from swarmd.trust.peer_key import key_of_multihash
 
 Emit = Callable[[str, dict[str, Any]], None]
 
 # Between two lives of the libp2p objects. A life of a minute counts as a recovery and starts from the shortest again.
 REBUILD_S_MIN, REBUILD_S_MAX, LIFE_S_GOOD = 0.5, 30.0, 60.0
 LAG_PERIOD_S = 1.0
+# A banned peer that was between its handshake and its registration when the ban came is put out after this.
+EXPEL_PERIOD_S = 1.0
 
 
 class NetworkService:
@@ -51,12 +56,13 @@ class NetworkService:
         bootstrap: `/ip4|dns4/HOST/tcp/PORT/p2p/ID` each.
         peers_path: the peer book's file, or None.
         limits: some fields of `NetworkLimits`.
+        banned: keys (`trust.peer_key`) of the peers that are banned now.
 
     Raises:
         ConfigError: an address or a limit is malformed.
     """
 
-    OPS = frozenset({"publish", "peers", "stats", "connect"})
+    OPS = frozenset({"publish", "peers", "stats", "connect", "ban", "evidence"})
     asynchronous = True
 
     def __init__(
@@ -70,6 +76,7 @@ class NetworkService:
         bootstrap: list[str] | None = None,
         peers_path: str | None = None,
         limits: dict[str, Any] | None = None,
+        banned: list[bytes] | None = None,
     ) -> None:
         self._emit, self._seed = emit, identity_seed
         self._manifest = Manifest.from_bytes(manifest)
@@ -80,8 +87,10 @@ class NetworkService:
         self._book = PeerBook(Path(peers_path) if peers_path else None)
         self._seen = Seen()
         self._accounts = Accounts(self._limits.messages_per_s_max, self._limits.messages_burst_max)
+        self._accusations = Accusations()
         self._rules: Counter[str] = Counter()
         self._counters: Counter[str] = Counter()
+        self._gate = Gate(banned or [], self._counters)
         self._lag_s_max = 0.0
         self._connected_at: dict[str, float] = {}
         self._started = False
@@ -118,7 +127,9 @@ class NetworkService:
         """One life of the libp2p objects; returns when a service stopped without an error."""
         stack = build(self._seed, self._listen, self._announce, self._limits)
         stack.pubsub.set_validator(self._manifest.topic, self._judge)
+        stack.pubsub.blacklisted_peers = self._gate.ids
         stack.host.get_network().register_notifee(_ConnectionChanges(self._connection_changed))
+        self._gate.guard(stack.host.get_network())
         async with stack.running():
             self._listen = replace(self._listen, port=stack.port)
             subscription = await stack.pubsub.subscribe(self._manifest.topic)
@@ -128,6 +139,7 @@ class NetworkService:
                 nursery.start_soon(discovery.run)
                 nursery.start_soon(stack.streams.run)
                 nursery.start_soon(self._watch_lag)
+                nursery.start_soon(self._expel, stack)
                 self._stack, self._discovery, self._started = stack, discovery, True
                 try:
                     task_status.started(self._describe(stack))
@@ -148,6 +160,7 @@ class NetworkService:
             now_s=time.time,
             report=self._bootstrap_changed,
             counters=self._counters,
+            banned=self._gate.bans,
         )
 
     def _own_addresses(self, stack: Stack) -> list[str]:
@@ -166,6 +179,11 @@ class NetworkService:
             beat_s = self._stack.gossipsub.heartbeat_lag_s if self._stack else 0.0
             lag_s = max(trio.current_time() - due, beat_s)
             self._lag_s_max = max(lag_s, self._lag_s_max * 0.98)  # forgotten by half in about 35 s
+
+    async def _expel(self, stack: Stack) -> None:
+        while True:
+            await self._gate.expel(stack.host.get_network())
+            await trio.sleep(EXPEL_PERIOD_S)
 
     # -- operations
 
@@ -241,6 +259,25 @@ class NetworkService:
         assert self._discovery is not None
         return {"result": (await self._discovery.connect(parsed)).value}
 
+    async def ban(self, keys: list[bytes]) -> dict[str, int]:
+        """From now on exactly these peers are banned: no connection, none of their messages, whoever brings them.
+
+        Returns:
+            closed: how many of them were connected.
+        """
+        self._gate.replace(keys)
+        if self._stack is None:
+            return {"closed": 0}  # the next life begins with this list
+        self._stack.pubsub.blacklisted_peers = self._gate.ids
+        network = self._stack.host.get_network()
+        num = sum(self._gate.bans(peer) for peer in network.connections)
+        await self._gate.expel(network)
+        return {"closed": num}
+
+    async def evidence(self) -> list[tuple[bytes, str, int]]:
+        """What peers did since the last call that no honest one does: key, `trust.evidence.Evidence`, how often."""
+        return [*self._accusations.take()]
+
     # -- gossip
 
     async def _judge(self, forwarder: ID, message: Any) -> hardening.Verdict | None:
@@ -261,9 +298,15 @@ class NetworkService:
         self._rules[outcome.rule] += 1
         if outcome.verdict is Verdict.REJECT:
             account.rejected += 1
+            by = key_of_multihash(forwarder.to_bytes())
+            self._accusations.add(blame(outcome.rule, data, forwarder=by, manifest=self._manifest))
             return hardening.Verdict.REJECT
         if outcome.verdict is Verdict.IGNORE:
             account.ignored += 1
+            return hardening.Verdict.IGNORE
+        if outcome.batch is not None and self._gate.bans_key(outcome.batch.signed.header.author):
+            # Its bringer may be honest: no ban of ours holds elsewhere. Marked as seen, or every neighbour would offer it again.
+            self._counters["banned_messages"] += 1
             return hardening.Verdict.IGNORE
         account.accepted += 1
         self._emit("batch", {"data": data, "forwarder": peer_id, "received_ms": received_ms})
@@ -325,6 +368,8 @@ COUNTERS = (
     "publish_refused",
     "publish_congested",
     "host_deaths",
+    "banned_connections",
+    "banned_messages",
     "exchange_asked",
     "exchange_answered",
     "exchange_failed",

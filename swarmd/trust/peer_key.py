@@ -4,6 +4,8 @@ A peer that only forwards may have a key of another kind. It goes by its multiha
 is ever called so, since authors have 32 bytes.
 """
 
+from functools import lru_cache
+
 from swarmd.protocol.signing import peer_id_of
 from swarmd.protocol.types import KEY_BYTES
 
@@ -40,6 +42,12 @@ def key_of_multihash(multihash: bytes) -> bytes:
     return multihash[len(_ED25519) :] if is_ed25519 else multihash
 
 
+def multihash_of_key(key: bytes) -> bytes:
+    """The way back."""
+    return _ED25519 + key if len(key) == KEY_BYTES else key
+
+
+@lru_cache(maxsize=8192)  # 20 us each, and all of a table are written down at once
 def peer_id_of_key(key: bytes) -> str:
     """The peer id of such a key."""
     if len(key) == KEY_BYTES:
