@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 import trio
 
 from swarmd.experience.advantages import level
-from swarmd.experience.buffer import Sample
+from swarmd.experience.buffer import Admission, Sample
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.experience.schema import Whose
 from swarmd.loops.ask import Ask
@@ -21,6 +21,7 @@ from swarmd.loops.streams import Streams
 from swarmd.loops.update import Draw, Update
 from swarmd.parts import Node
 from swarmd.protocol.seen import Seen
+from swarmd.trust.unproven import unproven_max
 
 # A hand-over of weights that takes longer hangs: half a billion parameters take seconds.
 HAND_OVER_S = 600.0
@@ -147,9 +148,27 @@ def _draw(node: Node) -> Draw:
         whose = Whose(author, others=True)
         if node.config.experience.source == "own":
             whose = Whose(author, others=False, counter_max=min(rollout.counter for rollout in own))
-        return node.buffer.sample(num, rng, now_ms=node.now_ms(), whose=whose)
+        return node.buffer.sample(
+            num, rng, now_ms=node.now_ms(), whose=whose, admission=_admission(node) if whose.others else None
+        )
 
     return draw
+
+
+def _admission(node: Node) -> Admission:
+    """Whose rollouts may be drawn in this round."""
+    trust, standings, now_s = node.config.trust, node.trust.standings, node.now_ms() / 1000
+    experience = node.config.experience
+    return Admission(
+        proven=standings.proven,
+        unproven_max=unproven_max(
+            trust.unproven_share_max,
+            num_local=experience.num_local,
+            num_external=node.config.num_external_max,
+        ),
+        banned=lambda author: standings.banned(author, now_s),
+        author_share_max=trust.author_share_max,
+    )
 
 
 def make_observe(node: Node) -> Observe:

@@ -296,6 +296,20 @@ class TrustSettings(Section):
         description="An author is proven once this many of its rollouts were scored here without a finding of guard or sandbox:"
         " eight batches of 4.",
     )
+    unproven_share_max: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Share of a training set that authors who are not proven may have together, rounded down but at least one"
+        " rollout; 0: none, 1: no limit.",
+    )
+    author_share_max: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Share of a round's external rollouts that one author may have, rounded up; an equal part where the buffer"
+        " knows too few authors to fill a round. Who shares nothing but informative rollouts would else be most of it. 1: no limit.",
+    )
     quotas: Literal["on", "off"] = Field(
         "on",
         description="Whether the next four settings limit what an author may use: a proven one by itself, all others together.",
