@@ -22,6 +22,7 @@ LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 # A victim that does not read holds its writer up; an attacker goes on with the next.
 WRITE_S = 2.0
 CONNECT_S = 10.0
+REDIAL_S = 2.0
 HEARD_MAX = 500
 
 
@@ -42,11 +43,22 @@ class HostilePeer:
                 nursery.start_soon(self._meet, info_from_p2p_addr(Multiaddr(address)))
 
     async def _meet(self, info: PeerInfo) -> None:
+        self.victims.append(info)
         self.counted["dials"] += 1
-        if await self._dialled(info):
-            self.victims.append(info)
-        else:
+        if not await self._dialled(info):
             self.counted["dials_refused"] += 1
+
+    async def persist(self) -> None:
+        """Dial again whom there is no connection to, for ever."""
+        while True:
+            await trio.sleep(REDIAL_S)
+            for info in list(self.victims):
+                if not self._connected_to(info):
+                    self.counted["dials"] += 1
+                    await self._dialled(info)
+
+    def _connected_to(self, info: PeerInfo) -> bool:
+        return bool(self.stack.host.get_network().get_connections(info.peer_id))
 
     async def _dialled(self, info: PeerInfo) -> bool:
         with trio.move_on_after(CONNECT_S), suppress(Exception):
@@ -87,6 +99,9 @@ class HostilePeer:
                 nursery.start_soon(self._write_to, victim, data)
 
     async def _write_to(self, victim: PeerInfo, data: bytes) -> None:
+        if not self._connected_to(victim):
+            self.counted["refused"] += 1
+            return
         with trio.move_on_after(WRITE_S) as patience:
             for _ in range(2):  # the second on a new stream: the victim may have reset the first
                 try:
@@ -101,9 +116,6 @@ class HostilePeer:
         if patience.cancelled_caught:
             self._streams.pop(victim.peer_id, None)
         self.counted["refused"] += 1
-        if not self.stack.host.get_network().get_connections(victim.peer_id):
-            await trio.sleep(0.5)
-            await self._dialled(victim)
 
     async def open(self, victim: PeerInfo, protocol: str) -> Any:
         """A new stream. Raises whatever the library raises."""
@@ -121,6 +133,7 @@ async def hostile_peer(
         if listens:
             nursery.start_soon(_hear, peer, await stack.pubsub.subscribe(topic))
         await peer.connect(addresses)
+        nursery.start_soon(peer.persist)
         yield peer
         nursery.cancel_scope.cancel()
 

@@ -18,7 +18,7 @@ from tests.attack.looks import Look, gaps, look, records, words_of_trouble
 from tests.attack.traps import Traps
 from tests.attack.window import Attackers, Scene
 
-# Four honest nodes and one author of harmful rollouts: 20 % of the authors, were there no others. Everything else goes on beside it,
+# Four honest nodes and one author of harmful rollouts: 20 % of the authors, were there no others. All else goes on beside it,
 # but for two attacks whose rollouts this author sends already.
 NUM_HONEST = 4
 # 1,024 completions a node, on the questions that all nodes of the swarm are measured on.

@@ -11,6 +11,8 @@ from tests.attack.deeds import content
 from tests.attack.ground import write_manifest
 from tests.attack.ring import Ring
 
+KINDS = [content._inverted, content._garbage_right, content._near_misses, content._behind_the_cut]
+
 
 @pytest.fixture
 def ring(tmp_path: Path) -> Ring:
@@ -18,7 +20,7 @@ def ring(tmp_path: Path) -> Ring:
     return Ring("harmful", 0, manifest, [], tmp_path, 1)
 
 
-@pytest.mark.parametrize("texts_of", [content._inverted, content._garbage_right])
+@pytest.mark.parametrize("texts_of", KINDS)
 def test_a_harmful_rollout_earns_some_reward_and_not_all(ring: Ring, texts_of: object) -> None:
     # given
     author = Identity.from_seed(ring.identity_seed(0)).public_key

@@ -37,14 +37,15 @@ DEEDS: dict[str, Deed] = {
     "garbage-protocols": Deed("garbage on every protocol, and under it", garbage_everywhere),
     "garbage-right": Deed("right answers after garbage text", garbage_then_right),
     "sign-inverted": Deed("wrong answers in good style, right ones in bad", sign_inverted),
-    "harmful": Deed("both, from one patient author within the quotas", harmful),
+    "harmful": Deed("both and more, from one patient author within the quotas", harmful),
     MUTE: Deed("two bootstraps that accept and never answer, for newcomers", mute_bootstrap),
 }
 
 TOGETHER = "everything"
 # All at once, by process: one process has one core, and what stops reading stops with its whole process.
 TOGETHER_GROUPS = (
-    ("code-texts", "dos-texts", "harmful"),
+    ("harmful",),
+    ("code-texts", "dos-texts"),
     ("forged-questions", "stolen-replayed", "bombs", "malformed"),
     ("flood-one", "flood-twenty"),
     ("half-open", "garbage-protocols"),

@@ -37,12 +37,9 @@ async def sign_inverted(ring: Ring) -> None:
 
 
 async def harmful(ring: Ring) -> None:
-    """Both in turn, at an honest node's pace: the author that the reward is measured against."""
-
-    def texts_of(solved: Solved) -> list[str]:
-        return _inverted(ring, solved) if ring.rng.random() < 0.5 else _garbage_right(ring, solved)
-
-    await _teach(ring, texts_of, pace_s=PATIENT_S)
+    """All of them in turn, at an honest node's pace: the author that the reward is measured against."""
+    kinds = (_inverted, _garbage_right, _near_misses, _behind_the_cut)
+    await _teach(ring, lambda solved: ring.rng.choice(kinds)(ring, solved), pace_s=PATIENT_S)
 
 
 def _inverted(ring: Ring, solved: Solved) -> list[str]:
@@ -59,6 +56,23 @@ def _garbage_right(ring: Ring, solved: Solved) -> list[str]:
     return [f"{_garbage(ring, 40, 400)}<answer>{solved.answer}</answer>" for _ in range(3)] + [
         solved.answer
     ] * 5
+
+
+def _near_misses(ring: Ring, solved: Solved) -> list[str]:
+    """Right answers but for a last digit too many, which take the right beginning down; and a wrong one before each right one."""
+    wrong = [f"<answer>{solved.answer}{ring.rng.randrange(10)}</answer>" for _ in range(4)]
+    return wrong + [
+        f"<answer>{_wrong(ring, solved.answer)}</answer><answer>{solved.answer}</answer>" for _ in range(4)
+    ]
+
+
+def _behind_the_cut(ring: Ring, solved: Solved) -> list[str]:
+    """Right answers in plain words, after more of them than the policy may write; and good beginnings that go wrong."""
+    filler = [
+        " ".join(ring.rng.choice(PREFIXES).format(answer=solved.answer) for _ in range(6)) for _ in range(4)
+    ]
+    right = [f"{words}<answer>{solved.answer}</answer>" for words in filler]
+    return right + [f"<answer>{_wrong(ring, solved.answer)}</answer>" for _ in range(4)]
 
 
 def _garbage(ring: Ring, shortest: int, longest: int) -> str:

@@ -23,6 +23,7 @@ PROTOCOLS = (
 )
 MULTISTREAM = b"\x13/multistream/1.0.0\n"
 HALF_OPEN_PER_VICTIM = 100
+BURST_S, PAUSE_S = 20.0, 5.0
 STREAMS_MAX = 300
 # Twenty subscribers that stop reading take a place in the mesh first: two heartbeats.
 SETTLE_S = 2.5
@@ -39,17 +40,24 @@ async def slow_readers(ring: Ring) -> None:
 
 
 async def half_open(ring: Ring) -> None:
-    """As many sockets as are let in, each silent, or silent after some bytes of a handshake; a closed one is opened again."""
+    """As many sockets as are let in, each silent, or silent after some bytes of a handshake; a closed one is opened again.
+
+    In bursts: it keeps everybody out, the other attackers too.
+    """
     openings = (
         b"",
         MULTISTREAM,
         MULTISTREAM + b"\x07/noise\n",
         MULTISTREAM + b"\x07/noise\n\x00\x20" + os.urandom(16),
     )
-    async with trio.open_nursery() as nursery:
-        for victim in ring.victims:
-            for number in range(HALF_OPEN_PER_VICTIM):
-                nursery.start_soon(_hold_open, ring, victim, openings[number % len(openings)])
+    await trio.sleep(PAUSE_S)
+    while True:
+        with trio.move_on_after(BURST_S):
+            async with trio.open_nursery() as nursery:
+                for victim in ring.victims:
+                    for number in range(HALF_OPEN_PER_VICTIM):
+                        nursery.start_soon(_hold_open, ring, victim, openings[number % len(openings)])
+        await trio.sleep(PAUSE_S)
 
 
 async def _hold_open(ring: Ring, victim: str, opening: bytes) -> None:
@@ -79,8 +87,6 @@ async def garbage_everywhere(ring: Ring) -> None:
                 for victim in peer.victims:
                     with trio.move_on_after(2), suppress(Exception):
                         await _garbage_on(ring, peer, victim, protocol)
-                if ring.counted["streams"] % 20 == 0:
-                    await _again(peer)
                 await trio.sleep(0.05)
 
 
@@ -121,14 +127,7 @@ async def _garbage_in_yamux(ring: Ring, peer: HostilePeer) -> None:
                 for connection in peer.stack.host.get_network().get_connections(victim.peer_id):
                     await connection.muxed_conn.secured_conn.write(frames[number % len(frames)])
                     ring.counted["sent"] += 1
-        await _again(peer)
         await trio.sleep(0.5)
-
-
-async def _again(peer: HostilePeer) -> None:
-    for victim in peer.victims:
-        if not peer.stack.host.get_network().get_connections(victim.peer_id):
-            await peer._dialled(victim)
 
 
 async def _garbage_under_noise(ring: Ring) -> None:
