@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from swarmd.cli.look import printable
 from swarmd.cli.options import config_options, data_dir_option
+from swarmd.cli.printable import printable
 from swarmd.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from swarmd.cli.options import data_dir_option, json_option
+from swarmd.cli.printable import printable
 from swarmd.control.client import ask
 from swarmd.datadir import locate
 
@@ -126,11 +127,6 @@ def peers_table(rows: list[dict[str, Any]]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in table
     )
-
-
-def printable(text: str, length_max: int = 100) -> str:
-    """A stranger's string for a terminal: no control characters, no escapes, bounded."""
-    return "".join(c if c.isprintable() else "?" for c in text[:length_max])
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -14,6 +14,7 @@ from swarmd.cli.experiment import experiment
 from swarmd.cli.look import healthcheck, peers, show_id, status, stop
 from swarmd.cli.maintain import config, export
 from swarmd.cli.manifest import manifest
+from swarmd.cli.printable import readable
 from swarmd.cli.run import start
 from swarmd.errors import SwarmdError
 
@@ -80,14 +81,18 @@ def main() -> None:
         ) as file:
             file.write(traceback.format_exc())
         click.echo(
-            f"swarmd: unexpected {type(error).__name__}: {error}\n  please report it with {file.name}",
+            readable(
+                f"swarmd: unexpected {type(error).__name__}: {error}\n  please report it with {file.name}"
+            ),
             err=True,
         )
         sys.exit(1)
 
 
 def _fail(error: SwarmdError) -> None:
-    click.echo(f"swarmd: {error}\n  (exit {error.exit_code}, docs/reference/exit-codes.md)", err=True)
+    click.echo(
+        f"swarmd: {readable(str(error))}\n  (exit {error.exit_code}, docs/reference/exit-codes.md)", err=True
+    )
     sys.exit(error.exit_code)
 
 

@@ -54,5 +54,5 @@ def check(name_or_file: str) -> None:
         service.close()
     click.echo(f"topic    {loaded.topic}\ndigest   {loaded.digest.hex()}\nsandbox  {started['sandbox']}")
     for number, spec in enumerate(loaded.datasets):
-        params = ", ".join(f"{key}={value}" for key, value in sorted(spec.params.items()))
+        params = ", ".join(f"{key}={value!r}" for key, value in sorted(spec.params.items()))
         click.echo(f"{number:7}  {spec.name}({params}) reward {spec.reward}, weight {spec.weight:g}: golden")

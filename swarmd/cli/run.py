@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from swarmd.cli.options import config_options, data_dir_option
+from swarmd.cli.printable import PrintableFormatter, readable
 from swarmd.errors import ConfigError
 
 
@@ -54,11 +55,9 @@ from swarmd.errors import ConfigError
 def start(**options: Any) -> None:
     """Run a node in the foreground: check, join, generate, share, learn."""
     flags = _flags(options)
-    logging.basicConfig(
-        level=logging.DEBUG if options["verbose"] else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if options["verbose"] else logging.WARNING, handlers=[handler])
     from swarmd.config import load_config
     from swarmd.datadir import locate
 
@@ -79,7 +78,7 @@ def start(**options: Any) -> None:
 def say(line: str) -> None:
     """One line for the person at the terminal; a terminal that is gone, or a full disk behind it, does not end the node."""
     with contextlib.suppress(OSError):
-        print(line, flush=True)
+        print(readable(line), flush=True)
 
 
 # Which setting each option stands for.

@@ -46,9 +46,10 @@ class Problem(NamedTuple):
 
 
 def blank(dataset: str, counter: int, question: str) -> str:
-    """The line of a question that nobody has answered yet."""
+    """The line of a question that nobody has answered yet. Letters stay as they are; what a terminal would obey is escaped."""
     fields = {"dataset": dataset, "counter": counter, "question": question, "completions": []}
-    return json.dumps(fields, ensure_ascii=False)
+    line = json.dumps(fields, ensure_ascii=False)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 
 def read_lines(file: BinaryIO) -> tuple[list[Line], list[Problem]]:

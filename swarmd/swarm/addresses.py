@@ -41,8 +41,8 @@ class PeerAddress:
 
 
 def parse(text: object) -> PeerAddress | None:
-    """The address, or None for anything that is not exactly the one form we dial."""
-    if not isinstance(text, str) or len(text.encode("utf-8", "replace")) > ADDRESS_BYTES_MAX:
+    """The address, or None for anything that is not exactly the one form we dial. ASCII: an international name as `xn--...`."""
+    if not isinstance(text, str) or not text.isascii() or len(text) > ADDRESS_BYTES_MAX:
         return None
     try:
         address: Any = multiaddr.Multiaddr(text)

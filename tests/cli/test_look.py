@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from swarmd.cli.look import duration, number, peers_table, printable, sparkline
+from swarmd.cli.look import duration, number, peers_table, sparkline
 from swarmd.cli.main import swarmd
+from swarmd.cli.printable import printable
 from swarmd.errors import NotRunning, SwarmdError
 from swarmd.loops.status import id_document, peers_document, status_document
 from tests.cli.fake_daemon import Answers, fake_daemon

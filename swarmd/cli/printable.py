@@ -1,0 +1,31 @@
+"""Text for a terminal and a log, whoever wrote it: no control characters, no escapes, no bidi overrides, no end without bound.
+
+Peers choose some of what a node shows: agents, addresses, policy names, and through errors parts of completions. Where such a
+string is read it is bounded already; this is the last gate, for what comes by a way that nobody thought of.
+"""
+
+import logging
+
+# A screen of 200 lines of 100 characters. Half cuts the traceback of a nested failure, double only scrolls.
+READABLE_CHARS_MAX = 20_000
+
+
+def printable(text: str, length_max: int = 100) -> str:
+    """One line for a table: what cannot be printed becomes `?`, what is longer than `length_max` characters is cut."""
+    return "".join(c if c.isprintable() else "?" for c in text[:length_max])
+
+
+def readable(text: str, length_max: int = READABLE_CHARS_MAX) -> str:
+    """Several lines for a message: what cannot be printed is written as Python escapes it, the middle of a long text left out."""
+    if len(text) > length_max:
+        half = length_max // 2
+        text = f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
+    return "".join(c if c == "\n" or c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+class PrintableFormatter(logging.Formatter):
+    """Log records as `readable` text. Every line but a record's first is indented, so that none can pass for another record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record, for a terminal or a file."""
+        return readable(super().format(record)).replace("\n", "\n  ")
