@@ -308,7 +308,7 @@ class TrustSettings(Section):
         gt=0,
         le=1,
         description="Share of a round's external rollouts that one author may have, rounded up; an equal part where the buffer"
-        " knows too few authors to fill a round. Who shares nothing but informative rollouts would else be most of it. 1: no limit.",
+        " knows too few authors to fill a round. Who shares nothing but informative rollouts would else be most of it; 1 is off.",
     )
     quotas: Literal["on", "off"] = Field(
         "on",

@@ -1,6 +1,7 @@
 """What can be seen of an honest node from outside: its status, its peers, its metrics, its processes' CPU time, its records."""
 
 import itertools
+import contextlib
 import json
 import os
 import time
@@ -115,11 +116,13 @@ def tree_cpu_s(pid: int | None) -> float:
 def children_of(pid: int) -> list[int]:
     """Living processes below one."""
     below: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            below += map(int, path.read_text().split())
-        except OSError:
-            continue
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:  # it has ended meanwhile
+        threads = []
+    for thread in threads:
+        with contextlib.suppress(OSError):
+            below += map(int, (thread / "children").read_text().split())
     return below + [deeper for child in below for deeper in children_of(child)]
 
 
