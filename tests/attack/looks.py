@@ -1,7 +1,7 @@
 """What can be seen of an honest node from outside: its status, its peers, its metrics, its processes' CPU time, its records."""
 
-import itertools
 import contextlib
+import itertools
 import json
 import os
 import time
