@@ -1,0 +1,74 @@
+"""proto/NETWORK.md and proto/VERSIONS.md against the code: the protocols a node speaks, and the numbers others have to know."""
+
+import re
+from pathlib import Path
+
+from libp2p.crypto.ed25519 import create_new_key_pair
+
+from swarmd.protocol.manifest import MANIFEST_VERSION
+from swarmd.protocol.types import PROTOCOL_VERSION
+from swarmd.swarm import exchange, hardening, host
+from swarmd.swarm.addresses import parse_listen
+from swarmd.swarm.hardening import control_leak, gossip_repair, rpc_reader, seen_cache, yamux_window
+
+PROTO = Path(__file__).parents[2] / "proto"
+PAGE = (PROTO / "NETWORK.md").read_text()
+
+
+def row(start: str) -> list[int]:
+    """The numbers of the one table row that begins so."""
+    (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| {start}")]
+    return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", line[len(start) + 2 :])]
+
+
+def test_the_page_lists_every_protocol_that_a_node_speaks():
+    stack = host.build(bytes(32), parse_listen("/ip4/127.0.0.1/tcp/0"), None, host.limits_from({}))
+    key = create_new_key_pair(bytes(32))
+    spoken = {
+        "/multistream/1.0.0",
+        str(exchange.PROTOCOL),
+        *map(str, stack.host.get_mux().handlers),
+        *map(str, stack.pubsub.protocols),
+        *map(str, hardening.security_options(key)),
+        *map(str, hardening.muxer_options()),
+    }
+    assert set(re.findall(r"`(/(?!swarmd/1)[a-z/]+[0-9.]*)`", PAGE)) == spoken
+
+
+def test_the_page_has_gossipsubs_parameters():
+    assert row("size of an RPC")[0] == host.RPC_BYTES_MAX
+    assert rpc_reader.STRIKES_MAX == 3  # in words there
+    assert row("D, D_low, D_high") == [host.DEGREE, host.DEGREE_LOW, host.DEGREE_HIGH]
+    assert row("seen messages") == [host.SEEN_S, seen_cache.IDS_MAX]
+    assert row("prune back-off") == [host.PRUNE_BACK_OFF_S, 10]
+    options = host._gossipsub_options(same_ip_is_normal=False)
+    assert row("heartbeat") == [host.HEARTBEAT_S, options["gossip_window"], options["gossip_history"]]
+    assert row("IHAVE, IWANT") == [
+        control_leak.IDS_PER_IHAVE_MAX,
+        gossip_repair.IWANT_PER_BEAT_MAX,
+        gossip_repair.SERVINGS_MAX,
+    ]
+    assert row("subscriptions") == [
+        host.PUBSUB_OPTIONS["max_subscriptions_per_rpc"],
+        host.PUBSUB_OPTIONS["max_subscriptions_per_peer"],
+    ]
+    assert host.PUBSUB_OPTIONS["strict_signing"]
+
+
+def test_the_page_has_the_bounds_of_a_connection():
+    limits = host.NetworkLimits()
+    assert f"{limits.inbound_max} inbound connections, {limits.inbound_per_ip_max} from one address" in PAGE
+    assert f"{limits.pending_max} handshakes under way, {limits.pending_per_ip_max} from one address" in PAGE
+    rate = f"{limits.messages_per_s_max:.0f} messages a second from a forwarder with a burst of {limits.messages_burst_max}"
+    assert rate in PAGE
+    assert f"{rpc_reader.VALIDATIONS_PER_PEER_MAX} messages of a peer under validation" in PAGE
+    assert f"{yamux_window.WINDOW_BYTES:,} bytes are enforced" in PAGE
+    assert f"{yamux_window.INBOUND_STREAMS_MAX} inbound streams" in PAGE
+    assert f"{exchange.FRAME_BYTES_MAX:,} bytes a frame, {exchange.EXCHANGE_S_MAX:.0f} s" in PAGE
+
+
+def test_the_versions_are_those_of_the_code():
+    page = (PROTO / "VERSIONS.md").read_text()
+    assert f"| protocol, {PROTOCOL_VERSION} |" in page
+    assert f"| manifest, {MANIFEST_VERSION} |" in page
+    assert f"`{exchange.PROTOCOL}`" in page
