@@ -35,6 +35,7 @@ TRUST_DROPS = ("banned", "bytes", "tokens", "cpu")
 TRUST_EVIDENCE = ("forwarded_reject", "signed_reject", "forbidden_syscall", "forged_reply")
 PUBLISH_RESULTS = ("ok", "no_peers", "failed")
 SAVE_RESULTS = ("ok", "failed")
+CANARY_VERDICTS = ("good", "low", "fallen")
 
 # A 1 s timer's delay: a healthy loop is below 10 ms, a heartbeat (1 s) is in danger above 500 ms.
 _LAG_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
@@ -217,6 +218,17 @@ class Metrics:
         self.skipped = counter("train_skipped_steps", "Rounds without an optimizer step.", "reason")
         self.checkpoint_last = gauge("checkpoint_last_timestamp_seconds", "Last good checkpoint.")
         self.checkpoint_saves = counter("checkpoint_saves", "Checkpoint writes.", "result")
+        self.unproven = counter(
+            "trust_unproven_rollouts", "Rollouts of authors who are not proven that entered an update."
+        )
+        self.held_back = counter(
+            "trust_unproven_held_back", "Such rollouts that a round was short of and may not have."
+        )
+        self.canary_checks = counter("trust_canary_checks", "Measurements of the canary.", "verdict")
+        self.canary_score = gauge("trust_canary_score", "Mean reward on the canary's questions.")
+        self.canary_drop = gauge("trust_canary_drop", "How far that is below its best, question by question.")
+        self.rollbacks = counter("trust_rollbacks", "Times the policy went back to an earlier checkpoint.")
+        self.quarantined = counter("trust_quarantined_rollouts", "External rollouts set aside by the canary.")
         self.eval_score = gauge("eval_score", "Mean reward on the held-out questions.")
         self.eval_error = gauge("eval_standard_error", "Standard error of that mean.")
 
@@ -249,6 +261,7 @@ class Metrics:
             (self.tokens, ORIGINS),
             (self.skipped, SKIP_REASONS),
             (self.checkpoint_saves, SAVE_RESULTS),
+            (self.canary_checks, CANARY_VERDICTS),
         ):
             for value in values:
                 metric.labels(value)

@@ -10,17 +10,20 @@ from swarmd.experience.buffer import Admission, Sample
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.experience.schema import Whose
 from swarmd.loops.ask import Ask
-from swarmd.loops.evaluate import Evaluate
+from swarmd.loops.canary import Canary, questions_author
+from swarmd.loops.evaluate import HELD_OUT_AUTHOR, Evaluate
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.observe import Observe
 from swarmd.loops.ports import Worker
 from swarmd.loops.report import Report
+from swarmd.loops.rollback import Rollback
 from swarmd.loops.share import Share
 from swarmd.loops.streams import Streams
 from swarmd.loops.update import Draw, Update
 from swarmd.parts import Node
 from swarmd.protocol.seen import Seen
+from swarmd.trust.canary import Bounds
 from swarmd.trust.unproven import unproven_max
 
 # A hand-over of weights that takes longer hangs: half a billion parameters take seconds.
@@ -108,17 +111,7 @@ def make_update(node: Node) -> Update:
     """The update loop with its evaluation and its records."""
     config = node.config
     report = Report(node.data_dir.rounds, node.data_dir.evaluations, node.progress, node.say)
-    evaluate = Evaluate(
-        generator=node.generator,
-        scorer=node.children["scorer"],
-        manifest=node.manifest,
-        now_ms=node.now_ms,
-        num_questions=config.evaluate.num_questions,
-        num_completions=config.evaluate.completions,
-        temperature=config.policy.temperature,
-        tokens_max=node.generator.info["tokens_max"],
-        deadline_s=config.questions.deadline_s,
-    )
+    evaluate = _evaluate(node, config.evaluate.num_questions, config.evaluate.completions)
     return Update(
         learner=node.learner,
         draw=_draw(node),
@@ -137,6 +130,47 @@ def make_update(node: Node) -> Update:
         on_round=report.round,
         on_evaluation=report.evaluation,
         hand_over=_hand_over(node) if node.placement.kind == "split" else None,
+        rollback=_rollback(node) if config.trust.canary == "on" and config.num_external_max else None,
+    )
+
+
+def _evaluate(
+    node: Node, num_questions: int, num_completions: int, author: bytes = HELD_OUT_AUTHOR
+) -> Evaluate:
+    return Evaluate(
+        generator=node.generator,
+        scorer=node.children["scorer"],
+        manifest=node.manifest,
+        now_ms=node.now_ms,
+        num_questions=num_questions,
+        num_completions=num_completions,
+        temperature=node.config.policy.temperature,
+        tokens_max=node.generator.info["tokens_max"],
+        deadline_s=node.config.questions.deadline_s,
+        author=author,
+    )
+
+
+def _rollback(node: Node) -> Rollback:
+    """The canary on questions of this node's own, and what follows from it."""
+    trust, streams = node.config.trust, Streams(node.seed, node.manifest.digest)
+    canary = Canary(
+        evaluate=_evaluate(node, trust.canary_questions, 1, questions_author(streams)),
+        streams=streams,
+        bounds=Bounds(trust.canary_drop_max, trust.canary_errors_max),
+        every_rounds=trust.canary_rounds,
+        progress=node.progress,
+        metrics=node.metrics,
+    )
+    return Rollback(
+        canary=canary,
+        learner=node.learner,
+        quarantine=node.buffer.quarantine,
+        run_blocking=node.run_blocking,
+        progress=node.progress,
+        metrics=node.metrics,
+        now_ms=node.now_ms,
+        say=node.say,
     )
 
 

@@ -349,6 +349,21 @@ class TrustSettings(Section):
         " scorer 25. The first ban lasts 5 minutes, each further one twice as long, up to a day.",
     )
     ban_half_life_s: float = Field(600.0, ge=1, description="Points halve in this time.")
+    canary: Literal["on", "off"] = Field(
+        "on",
+        description="Measure the policy on held-out questions now and then; when it falls, set aside what came from others since"
+        " and go back to the weights before; see [guards](../guards.md). Off where J is 0.",
+    )
+    canary_rounds: int = Field(20, ge=1, description="Rounds between its measurements.")
+    canary_questions: int = Field(
+        32, ge=8, le=1024, description="Its questions, one completion each, and four more each when in doubt."
+    )
+    canary_drop_max: float = Field(
+        0.05, gt=0, le=1, description="A fall of the mean reward below its best by less than this is none."
+    )
+    canary_errors_max: float = Field(
+        5.0, ge=1, le=100, description="Nor is one by less than this many standard errors of the difference."
+    )
 
 
 class EvaluateSettings(Section):

@@ -22,7 +22,10 @@ _CHUNK = 256
 
 @dataclass
 class Evaluate:
-    """Draws the held-out set once, then measures the policy on it whenever asked."""
+    """Draws a held-out set once, then measures the policy on it whenever asked.
+
+    `author` names the set; the default is everybody's.
+    """
 
     generator: Caller
     scorer: Caller
@@ -33,6 +36,7 @@ class Evaluate:
     temperature: float
     tokens_max: int
     deadline_s: float
+    author: bytes = HELD_OUT_AUTHOR
     _items: list[list[int]] | None = None
     _prompts: list[str] | None = None
 
@@ -41,14 +45,30 @@ class Evaluate:
 
         The completions of one question are not independent, so the error is that of the questions' means.
         """
+        datasets, rewards_RG = await self.rewards(self.num_completions, seed=round)
+        means = [mean(rewards_G) for rewards_G in rewards_RG]
+        centre = mean(means)
+        variance = sum((m - centre) ** 2 for m in means) / max(1, len(means) - 1)
+        return {
+            "round": round,
+            "time_ms": self.now_ms(),
+            "mean": centre,
+            "standard_error": math.sqrt(variance / len(means)),
+            "num_questions": len(means),
+            "num_completions": sum(map(len, rewards_RG)),
+            "by_dataset": self._by_dataset(datasets, means),
+        }
+
+    async def rewards(self, num_completions: int, *, seed: int) -> tuple[list[int], list[list[float]]]:
+        """The questions' datasets, and the rewards of so many completions of each."""
         items, prompts = await self._questions()
         result = await self.generator.call(
             "generate",
             prompts=prompts,
-            num_completions=self.num_completions,
+            num_completions=num_completions,
             temperature=self.temperature,
             tokens_max=self.tokens_max,
-            seed=round,
+            seed=seed,
             within_s=MODEL_HANG_S,
         )
         texts_RG = [[c["text"] for c in completions] for completions in result["completions_RG"]]
@@ -58,18 +78,7 @@ class Evaluate:
             deadline_s=self.deadline_s,
             within_s=2 * self.deadline_s + SCORER_HANG_S,
         )
-        means = [mean(rewards) for rewards in scores["rewards"]]
-        centre = mean(means)
-        variance = sum((m - centre) ** 2 for m in means) / max(1, len(means) - 1)
-        return {
-            "round": round,
-            "time_ms": self.now_ms(),
-            "mean": centre,
-            "standard_error": math.sqrt(variance / len(means)),
-            "num_questions": len(means),
-            "num_completions": sum(map(len, texts_RG)),
-            "by_dataset": self._by_dataset([item[0] for item in items], means),
-        }
+        return [item[0] for item in items], scores["rewards"]
 
     def _by_dataset(self, datasets: list[int], means: list[float]) -> dict[str, list[float]]:
         """For each dataset name of the set, in the manifest's order: mean reward and number of questions."""
@@ -88,7 +97,7 @@ class Evaluate:
                 drawn = []
                 for number in range(counter, counter + _CHUNK):
                     dataset = choose_dataset(self.manifest, streams.rng("held-out", number))
-                    drawn.append([dataset, self.manifest.question_seed(HELD_OUT_AUTHOR, dataset, number)])
+                    drawn.append([dataset, self.manifest.question_seed(self.author, dataset, number)])
                 counter += _CHUNK
                 answer = await self.scorer.call(
                     "questions", items=drawn, within_s=self.deadline_s + SCORER_HANG_S

@@ -16,6 +16,7 @@ from swarmd.errors import SwarmdError
 from swarmd.experience.capability import Capability
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
+from swarmd.trust.canary import Memory
 
 # Rounds kept in memory for `swarmd status`; the whole history is in rounds.jsonl.
 ROUNDS_KEPT = 1000
@@ -29,6 +30,8 @@ class Progress:
     """Round and version count completed updates of this node; `phase` is one of `metrics.PHASES`.
 
     `plan` is the memory plan in force, empty where there is none.
+    `canary` is what the canary remembers, `canary_state` what a checkpoint told of it, `canary_warning` its last fall until the
+    next good measurement.
     `generate_error` and `checkpoint_error` are what went wrong last, until it goes well again.
     """
 
@@ -47,6 +50,9 @@ class Progress:
     stop_requested: bool = False
     evaluate_at_stop: bool = False
     capability: Capability = field(default_factory=Capability)
+    canary: Memory = field(default_factory=Memory)
+    canary_state: Any = None
+    canary_warning: str = ""
     generate_error: SwarmdError | None = None
     checkpoint_error: SwarmdError | None = None
     _changed: trio.Event = field(default_factory=trio.Event)
@@ -59,6 +65,7 @@ class Progress:
             int(state.get("num_shared", 0)),
             int(state.get("num_received", 0)),
         )
+        self.canary_state = state.get("canary")
 
     def count_used(self, used: Mapping[str, int]) -> None:
         """Add a round's external rollouts by author; the order of `used_by_author` is that of the last use."""

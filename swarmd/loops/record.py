@@ -38,6 +38,8 @@ def round_record(own: OwnExperience, sample: Sample, *, drawn_ms: int, policy_ve
         "external_age_s": finite_or_none(mean(ages_s)),
         "shortfall": sample.shortfall,
         "num_over_age": sample.num_over_age,
+        "num_unproven": sample.num_unproven,
+        "num_held_back": sample.num_held_back,
         "num_pool": sample.num_pool,
         "num_pool_informative": sample.num_informative_pool,
         "used_by_author": used_by_author(sample),
@@ -87,6 +89,8 @@ def count_round(
         metrics.skipped.labels(record["skipped"]).inc()
     else:
         metrics.steps.inc()
+    metrics.unproven.inc(sample.num_unproven)
+    metrics.held_back.inc(sample.num_held_back)
     metrics.external_dropped.inc(record.get("num_external_dropped") or 0)
     metrics.external_capped.inc(record.get("num_external_capped") or 0)
     for key, gauge in metrics.of_update.items():

@@ -122,6 +122,9 @@ def health(
     if error := progress.generate_error:
         text = f"The last generation batch was lost: {error.what}."
         warnings.append(_warning("generation_failing", text, error.fix or "It is tried again."))
+    if progress.canary_warning:
+        fix = "docs/guards.md says what to look at; experience.mix = I/0 shuts others out."
+        warnings.append(_warning("canary_fell", progress.canary_warning, fix))
     if error := progress.checkpoint_error:
         code = "disk_low" if isinstance(error, DiskFull) else "checkpoint_failing"
         text = f"The last checkpoint was not written: {error.what}. Training goes on."

@@ -20,6 +20,7 @@ from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs, RunBlocking
 from swarmd.loops.progress import Progress
 from swarmd.loops.record import count_round, finite_or_none, round_record, used_by_author
+from swarmd.loops.rollback import Rollback
 from swarmd.loops.streams import Streams
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
@@ -37,8 +38,8 @@ Draw = Callable[[int, random.Random, Sequence[ScoredRollout]], Sample]
 
 @dataclass
 class Update:
-    """The update loop. `num_external` is J of the mix, `draw` samples so many external rollouts beside a round's own ones, and
-    `hand_over` brings new weights to another generation child.
+    """The update loop. `num_external` is J of the mix, `draw` samples so many external rollouts beside a round's own ones,
+    `hand_over` brings new weights to another generation child, and `rollback` acts on the canary.
     """
 
     learner: Caller
@@ -58,6 +59,9 @@ class Update:
     on_evaluation: Callable[[dict[str, Any]], None]
     hand_over: Callable[[], Awaitable[Any]] | None = None
     balance: Balance = "fixed"
+    rollback: Rollback | None = None
+    _saved_round: int | None = None
+    _oldest_version: int = 0
 
     async def run(self) -> None:
         """Rounds until the node is asked to stop, or `rounds_max` are done."""
@@ -67,13 +71,22 @@ class Update:
             own = await self.progress.take_own()
             if own is None:
                 break
+            if own.rollouts[0].policy_version < self._oldest_version:
+                log.info("own rollouts of a policy that was taken back are not trained on")
+                self.progress.finish_update()
+                continue
             await self.one(own)
         else:
             self.progress.evaluate_at_stop = True
         await self.end()
 
     async def begin(self) -> None:
-        """Before the first round of a policy: how good it is untrained."""
+        """Before the first round of a policy: how good it is untrained. After a restart: what the canary was about to do."""
+        if self.progress.round and not self.progress.rounds:
+            self._saved_round = self.progress.round  # the one that the node went on from
+        if self.rollback is not None:
+            self.rollback.canary.resume()
+            await self._check_canary()
         if self.evaluate is not None and self.progress.round == 0 and not self.progress.stop_requested:
             await self._evaluate()
 
@@ -87,6 +100,7 @@ class Update:
             await trio.sleep(RETRY_S)
         finally:
             self.progress.finish_update()
+        await self._check_canary()
         if self._evaluation_is_due():
             await self._evaluate()
 
@@ -99,13 +113,14 @@ class Update:
 
     async def _save_last(self) -> None:
         """A checkpoint of the last round, where they are written less often than every round."""
-        if (
-            self.checkpoint_every_rounds == 1
-            or not self.progress.rounds
-            or self.progress.rounds[-1].get("checkpoint")
-        ):
-            return
+        if self.checkpoint_every_rounds > 1 and self.progress.rounds:
+            await self._save()
+
+    async def _save(self) -> bool:
+        """A checkpoint of the round as it is, unless there is one; whether there is."""
         number = self.progress.round
+        if self._saved_round == number:
+            return True
         try:
             answer = await self.learner.call(
                 "update",
@@ -117,8 +132,26 @@ class Update:
             )
         except LocalError as error:
             self.progress.checkpoint_error = error
-            return
+            return False
         self._count_checkpoint({**answer, "round": number}, self.now_ms() / 1000)
+        return self._saved_round == number
+
+    async def _check_canary(self) -> None:
+        """Measure the policy if that is due; one that fell goes back, and that is a round of its own."""
+        if self.rollback is None or self.progress.stop_requested or not self.rollback.canary.is_due:
+            return
+        self._phase("evaluate")
+        try:
+            answer = await self.rollback.once(save=self._save, state=self._state)
+        except LocalError as error:
+            log.warning("the canary has to wait a round: %s", error)
+            return
+        if answer is None:
+            return
+        self.progress.round += 1
+        self.progress.policy_version = self._oldest_version = answer["policy_version"]
+        self._count_checkpoint({**answer, "round": self.progress.round}, self.now_ms() / 1000)
+        await self._hand_over()
 
     async def once(self, own: OwnExperience) -> None:
         """One round: sample, update, checkpoint, report."""
@@ -127,6 +160,7 @@ class Update:
         sample = await self._sample(number, own)
         drawn_ms, version = self.now_ms(), self.progress.policy_version
         self.progress.count_used(used_by_author(sample))
+        self.progress.canary = self.progress.canary.used(len(sample.rollouts))
         stats = await self._step(number, [*own.rollouts, *sample.rollouts])
         self.progress.round, self.progress.policy_version = number, stats["policy_version"]
         await self._hand_over()
@@ -147,6 +181,8 @@ class Update:
     async def _sample(self, number: int, own: OwnExperience) -> Sample:
         """External rollouts, or what there is. A buffer that cannot be used costs the round its externals, not its update."""
         num = own.num_external(self.num_external, self.balance)
+        if self.rollback is not None and self.progress.canary.alone:
+            num = 0
         try:
             rng = self.streams.rng("sample", number)
             sample = cast(Sample, await self.run_blocking(self.draw, num, rng, own.rollouts))
@@ -185,7 +221,10 @@ class Update:
 
     def _state(self, number: int) -> dict[str, Any]:
         """What a restarted node goes on with, beside weights and optimizer; `Progress.resume` takes it back."""
+        canary = self.progress.canary
+        remembered = {"canary": canary.to_state(), "keep_round": canary.good_round}
         return {
+            **(remembered if self.rollback is not None else {}),
             "round": number,
             "manifest": self.manifest.digest.hex(),
             "used_by_author": self.progress.used_by_author,
@@ -238,6 +277,7 @@ class Update:
             self.metrics.checkpoint_last.set(seconds)
             self.metrics.checkpoint_saves.labels("ok").inc()
             self.progress.checkpoint_error = None
+            self._saved_round = record["round"]
         elif failure := record.get("checkpoint_error"):
             self.metrics.checkpoint_saves.labels("failed").inc()
             kind = BY_NAME.get(failure["kind"], LocalError)

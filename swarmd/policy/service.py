@@ -45,7 +45,7 @@ class PolicyService:
         devices: those that the update spreads over, `device` the first; `device` alone when empty.
     """
 
-    OPS = frozenset({"generate", "update", "load_weights", "publish_weights", "export", "info"})
+    OPS = frozenset({"generate", "update", "rollback", "load_weights", "publish_weights", "export", "info"})
 
     def __init__(
         self,
@@ -169,7 +169,8 @@ class PolicyService:
     ) -> dict[str, Any]:
         """One policy update on a round's rollouts (`ScoredRollout.to_wire`), then perhaps a checkpoint holding `state`.
 
-        No rollouts and `checkpoint` just writes one. A checkpoint that cannot be written is reported in `checkpoint_error`
+        No rollouts and `checkpoint` just writes one. The earlier checkpoint of the round `state["keep_round"]`, if it names one,
+        stays beside the newest. A checkpoint that cannot be written is reported in `checkpoint_error`
         (`kind`, `what`, `why`, `fix`), not raised: the update has happened.
 
         Where memory runs out the update is tried again under the next memory plan; `plan` in the answer is the one in force.
@@ -203,6 +204,26 @@ class PolicyService:
             "seconds": time.perf_counter() - started,
             **saved,
         }
+
+    def rollback(self, to_round: int, round: int, state: dict[str, Any]) -> dict[str, Any]:
+        """Take weights and optimizer of an earlier round's checkpoint, as a new version, and write a checkpoint of `round` at once.
+
+        Until that is on disk a restart goes on from the newest checkpoint as if this had not been asked. `lost` is what of the
+        optimizer could not be taken over, in words.
+
+        Raises:
+            StateError: that checkpoint is not there, damaged, or another model's; nothing has changed.
+            SwarmdError: this process does not update.
+        """
+        learner = self._updating().learner
+        if self._checkpoints is None:
+            raise StateError("there is nothing to go back to", "this policy keeps no checkpoints")
+        found = checkpoints.of_round(self._checkpoints, to_round)
+        if found.path is None or found.model != self._model_name:
+            raise StateError(f"the checkpoint of round {to_round} is of model {found.model}")
+        lost = load_checkpoint(found.path, self._model, learner)
+        self._version, self._engine_version = self._version + 1, None
+        return {"policy_version": self._version, "lost": lost, **self._save(round, state)}
 
     def publish_weights(self, directory: str) -> dict[str, Any]:
         """Write the weights for a generating process to load. Raises DiskFull."""
@@ -311,6 +332,7 @@ class PolicyService:
                 optimizer=planned.learner.optimizer_tensors(),
                 state=state,
                 keep=self._options.checkpoints_keep,
+                also=state.get("keep_round"),
             )
         except (DiskFull, StateError) as error:
             detail = {"kind": type(error).__name__, "what": error.what, "why": error.why, "fix": error.fix}

@@ -107,6 +107,7 @@ class FakePolicy(FakeChild):
         self.used_staleness: list[int] = []
         self.applied_rounds: list[int] = []
         self.stats: dict[str, Any] = {}
+        self.rollbacks: list[tuple[int, int]] = []
         self.texts = [GOOD, BAD]
 
     async def wait_ready(self) -> dict[str, Any]:
@@ -168,6 +169,12 @@ class FakePolicy(FakeChild):
             "seconds": 0.5,
             **self.stats,
         }
+
+    def rollback(self, to_round: int, round: int, state: dict[str, Any]) -> dict[str, Any]:
+        self.rollbacks.append((to_round, round))
+        self.version += 1
+        self.saved = Checkpoint(f"round-{round}", self.version, state)
+        return {"policy_version": self.version, "lost": "", "checkpoint": self.saved.name}
 
     def publish_weights(self, directory: str) -> dict[str, Any]:
         return {"path": directory, "policy_version": self.version}

@@ -13,10 +13,12 @@ from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.loops.ask import Ask
+from swarmd.loops.canary import Canary
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.progress import Progress
+from swarmd.loops.rollback import Rollback
 from swarmd.loops.share import Share
 from swarmd.loops.streams import Streams
 from swarmd.loops.update import Update
@@ -26,6 +28,7 @@ from swarmd.protocol.rules import RULES
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.signing import Identity
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
+from swarmd.trust.canary import Bounds
 from swarmd.trust.quotas import Quotas
 from swarmd.trust.standing import Standings
 from swarmd.trust.trust import Trust
@@ -93,6 +96,8 @@ class Loops:
         self.reserved: list[int] = []
         self.external: list[ScoredRollout] = []
         self.records: list[dict[str, Any]] = []
+        self.quarantined: list[int] = []
+        self.said: list[str] = []
         self.stored: list[tuple[list[str], list[list[float]]]] = []
         self._counter = itertools.count()
 
@@ -166,6 +171,30 @@ class Loops:
             tokens_max=8,
             deadline_s=20.0,
         )
+
+    def rollback(self, *, every_rounds: int = 2, num_questions: int = 16) -> Rollback:
+        canary = Canary(
+            evaluate=self.evaluate(num_questions=num_questions),
+            streams=self.streams,
+            bounds=Bounds(drop_max=0.05, errors_max=5.0),
+            every_rounds=every_rounds,
+            progress=self.progress,
+            metrics=self.metrics,
+        )
+        return Rollback(
+            canary=canary,
+            learner=self.learner,
+            quarantine=self.quarantine,
+            run_blocking=inline,
+            progress=self.progress,
+            metrics=self.metrics,
+            now_ms=lambda: MS,
+            say=self.said.append,
+        )
+
+    def quarantine(self, since_ms: int) -> int:
+        self.quarantined.append(since_ms)
+        return 3
 
     def update(self, **changes: Any) -> Update:
         async def hand_over() -> None:

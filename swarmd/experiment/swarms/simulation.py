@@ -258,5 +258,6 @@ def _policy_of(node: Node) -> PolicyService:
         device=node.placement.generation,
         threads=1,
         settings=policy_settings(node.config, node.model),
-        checkpoints_dir=None,
+        # Only a canary goes back to one; the others' rounds would be slowed down for nothing.
+        checkpoints_dir=str(node.data_dir.checkpoints) if node.config.trust.canary == "on" else None,
     )

@@ -48,8 +48,11 @@ def save(
     optimizer: "Mapping[str, Tensor]",
     state: Mapping[str, Any],
     keep: int = 2,
+    also: int | None = None,
 ) -> str:
-    """Write a checkpoint and return its name; then drop all but the newest `keep`. A full disk costs no older checkpoint.
+    """Write a checkpoint and return its name; then drop all but the newest `keep`, and the one of round `also`.
+
+    A full disk costs no older checkpoint.
 
     Raises:
         DiskFull: no space; nothing is left behind.
@@ -60,7 +63,7 @@ def save(
 
     content = {"format": FORMAT, "policy_version": policy_version, "model": model, "state": dict(state)}
     text = json.dumps(content, indent=1).encode()
-    target = directory / f"round-{round:08d}"
+    target = path_of(directory, round)
     need = size_bytes(weights) + size_bytes(optimizer) + len(text)
     with fresh_directory(
         target, f"checkpoint {target.name}", size_bytes=need, reserve_bytes=RESERVE_BYTES
@@ -73,9 +76,29 @@ def save(
         }
         files = {n: {"size_bytes": (folder / n).stat().st_size, "sha256": d} for n, d in digests.items()}
         write_file(folder / MANIFEST_FILE, json.dumps({"format": FORMAT, "files": files}, indent=1).encode())
-    for old in [*_rounds(directory)[keep:], *directory.glob(f"{DAMAGED}*")]:
+    kept = None if also is None else path_of(directory, also)
+    spare = [old for old in _rounds(directory)[keep:] if old != kept]
+    for old in [*spare, *directory.glob(f"{DAMAGED}*")]:
         shutil.rmtree(old, ignore_errors=True)
     return target.name
+
+
+def path_of(directory: Path, round: int) -> Path:
+    """Where the checkpoint of a round lies, or would."""
+    return directory / f"round-{round:08d}"
+
+
+def of_round(directory: Path, round: int) -> Found:
+    """The checkpoint of one round, checked.
+
+    Raises:
+        StateError: it is not there, or damaged.
+    """
+    path = path_of(directory, round)
+    if reason := damage(path):
+        raise StateError(f"the checkpoint of round {round} cannot be used", reason)
+    content = _state(path)
+    return Found(path, content["policy_version"], content["model"], content["state"])
 
 
 def newest_valid(directory: Path) -> Found:
