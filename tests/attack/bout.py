@@ -19,7 +19,7 @@ from tests.attack.newcomers import run_newcomers
 from tests.attack.ring import identity_seed
 from tests.attack.rows import Row, row_of
 from tests.attack.traps import Traps
-from tests.attack.window import Attackers, Scene, Window, window
+from tests.attack.window import Attackers, Scene, Window, started, window
 
 NUM_HONEST = 4
 # Between two quiet windows; a machine's pace changes within minutes.
@@ -40,6 +40,13 @@ class Bout:
     rows: list[Row] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     quiet: list[Window] = field(default_factory=list)
+    attacked: dict[str, Window] = field(default_factory=dict)
+    apart: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def windows(self) -> dict[str, Window]:
+        """All of them, by name."""
+        return {**{f"quiet time {number + 1}": one for number, one in enumerate(self.quiet)}, **self.attacked}
 
 
 def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: Callable[[str], None]) -> Bout:
@@ -48,61 +55,85 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
     manifest = root / "attacked.toml"
     write_manifest(manifest)
     arguments = (*SETTINGS, "--swarm", str(manifest), "--tasks", honest_datasets())
-    bout, windows, apart = Bout(), {}, {}
+    bout = Bout()
     with (
         Traps(root / "markers") as traps,
         Guard() as guard,
         LocalSwarm(root, NUM_HONEST, seed, arguments) as swarm,
     ):
-        swarm.start()
-        for node in swarm.nodes:
-            if node.process is not None:
-                guard.watch(node.process.pid)
-        wait_until_together(swarm, say)
-        scene = Scene(manifest, [node.address for node in swarm.nodes], traps.markers, traps.port, seed)
-        raw: list[tuple[str, Window]] = []
-        for number, name in enumerate(names):
-            if number % ATTACKS_PER_QUIET == 0:
-                say("quiet ...")
-                bout.quiet.append(window(swarm.nodes, seconds))
-                windows[f"quiet {len(bout.quiet)}"] = bout.quiet[-1]
-            say(f"{name} ...")
-            if name == MUTE:
-                newcomers = run_newcomers(root / "newcomers", arguments, scene, guard, seconds)
-                raw.append((name, newcomers.window))
-                bout.checks += newcomers.checks
-                continue
-            chosen = replace(scene, seed=together_seed(seed)) if name == TOGETHER else scene
-            with Attackers(groups_of(name), chosen, guard, root / "attackers.log") as attackers:
-                if not attackers.wait_until_begun():
-                    bout.checks.append(
-                        Check(f"the attack {name} began", False, f"see {root / 'attackers.log'}")
-                    )
-                raw.append((name, window(swarm.nodes, seconds, attackers)))
-            windows[name] = raw[-1][1]
-            apart[name] = reunited(swarm)
-        say("quiet ...")
-        bout.quiet.append(window(swarm.nodes, seconds))
-        output = "".join(
-            command_output(node, *words) for node in swarm.nodes for words in (("peers",), ("status",))
-        )
-        last = [patient_look(node) for node in swarm.nodes]
+        with started(swarm, guard):
+            wait_until_together(swarm, say)
+            scene = Scene(manifest, [node.address for node in swarm.nodes], traps.markers, traps.port, seed)
+            attack = _Attack(bout, swarm, guard, scene, root, arguments, seconds)
+            for number, name in enumerate(names):
+                if number % ATTACKS_PER_QUIET == 0:
+                    say("quiet ...")
+                    attack.rest()
+                say(f"{name} ...")
+                attack.newcomers() if name == MUTE else attack.bear(name)
+            say("quiet ...")
+            attack.rest()
+            shown = {node.name: _shown(node) for node in swarm.nodes}
+            last = [patient_look(node) for node in swarm.nodes]
         honest = frozenset(node.identity.peer_id for node in swarm.nodes)
-        swarm.stop(evaluate=False)
+        done = [record for node in swarm.nodes for record in records(node)]
         bout.rows = [
-            row_of(name, text_of(name), one, bout.quiet, hostile_ids(name, seed)) for name, one in raw
+            row_of(name, text_of(name), one, bout.quiet, hostile_ids(name, seed), done)
+            for name, one in bout.attacked.items()
         ]
         bout.checks += [
             checks.no_code_ran(traps.sprung()),
             checks.nobody_restarted(last),
-            checks.everybody_answers(windows),
+            checks.everybody_answers(bout.windows),
             checks.no_round_lost(last, *_losses(swarm)),
-            checks.rounds_went_on(windows),
+            checks.rounds_went_on(bout.windows),
             checks.no_honest_peer_blamed(last, honest),
-            checks.honest_stay_connected(apart),
-            checks.clean_terminal(output),
+            checks.no_honest_peer_banned({name: texts["bans"] for name, texts in shown.items()}, honest),
+            checks.honest_stay_connected(bout.apart),
+            checks.clean_terminal("".join(text for texts in shown.values() for text in texts.values())),
         ]
     return bout
+
+
+@dataclass
+class _Attack:
+    """One window after another, into the bout."""
+
+    bout: Bout
+    swarm: LocalSwarm
+    guard: Guard
+    scene: Scene
+    root: Path
+    arguments: Sequence[str]
+    seconds: float
+
+    def rest(self) -> None:
+        """A quiet window."""
+        self.bout.quiet.append(window(self.swarm.nodes, self.seconds))
+
+    def bear(self, name: str) -> None:
+        """A window under one attack, and what is left of the swarm's connections after it."""
+        scene = self.scene
+        if name == TOGETHER:
+            scene = replace(scene, seed=together_seed(scene.seed))
+        log = self.root / "attackers.log"
+        with Attackers(groups_of(name), scene, self.guard, log) as attackers:
+            if not attackers.wait_until_begun():
+                self.bout.checks.append(Check(f"the attack {name} began", False, f"see {log}"))
+            self.bout.attacked[name] = window(self.swarm.nodes, self.seconds, attackers)
+        self.bout.apart[name] = reunited(self.swarm)
+
+    def newcomers(self) -> None:
+        """The window of newcomers with mute bootstraps."""
+        found = run_newcomers(self.root / "newcomers", self.arguments, self.scene, self.guard, self.seconds)
+        self.bout.attacked[MUTE] = found.window
+        self.bout.checks += found.checks
+
+
+def _shown(node: LocalNode) -> dict[str, str]:
+    """What an operator is shown, by command."""
+    commands = {"peers": ("peers",), "bans": ("peers", "bans"), "status": ("status",)}
+    return {name: command_output(node, *words) for name, words in commands.items()}
 
 
 def _losses(swarm: LocalSwarm) -> tuple[dict[str, list[int]], dict[str, str]]:

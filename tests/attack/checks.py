@@ -84,6 +84,12 @@ def no_honest_peer_blamed(looks: Sequence[Look], honest: frozenset[str]) -> Chec
     )
 
 
+def no_honest_peer_banned(lists: Mapping[str, str], honest: frozenset[str]) -> Check:
+    """No node names an honest one in its list of bans (`swarmd peers bans`)."""
+    bad = [f"{name} banned {peer}" for name, text in lists.items() for peer in honest if peer in text]
+    return Check("no honest node banned another honest one", not bad, ", ".join(bad))
+
+
 def honest_stay_connected(apart: Mapping[str, Sequence[str]]) -> Check:
     """After each attack every honest node was connected to every other."""
     bad = [f"{', '.join(nodes)} after {name}" for name, nodes in apart.items() if nodes]

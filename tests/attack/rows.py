@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
+from typing import Any
 
 from swarmd.protocol.rules import VERDICT_OF, Verdict
 from tests.attack.looks import PARTS
@@ -32,7 +34,8 @@ class Row:
         stored, used: attackers' rollouts in the buffers at the end, and those trained on in the window.
         cpu_s: CPU seconds by part; quiet_cpu_s the same in as much quiet time.
         rounds, quiet_rounds: rounds done, and those that quiet time of this length would have had.
-        lost: rounds or own batches that failed.
+        lost: rounds that failed.
+        reward, quiet_reward: mean own reward of the window's rounds, and of those in the quiet windows before and after it.
     """
 
     name: str
@@ -53,10 +56,22 @@ class Row:
     restarts: int
     lost: int
     attacker_cpu_s: float
+    reward: float | None
+    quiet_reward: float | None
 
 
-def row_of(name: str, text: str, window: Window, quiet: Sequence[Window], hostile: frozenset[str]) -> Row:
-    """The figures of a window in which the peers `hostile` were at it."""
+def row_of(
+    name: str,
+    text: str,
+    window: Window,
+    quiet: Sequence[Window],
+    hostile: frozenset[str],
+    records: Sequence[Mapping[str, Any]] = (),
+) -> Row:
+    """The figures of a window in which the peers `hostile` were at it; `records` are all rounds of all honest nodes."""
+    earlier = [one for one in quiet if one.began_ms <= window.began_ms]
+    later = [one for one in quiet if one.began_ms > window.began_ms]
+    calm_rewards = [reward for one in earlier[-1:] + later[:1] for reward in one.rewards(records)]
     counted = sum(window.counted.values(), Counter())
     share = window.seconds / sum(one.seconds for one in quiet)
     calm = [one.cpu_s() for one in quiet]
@@ -79,7 +94,17 @@ def row_of(name: str, text: str, window: Window, quiet: Sequence[Window], hostil
         restarts=int(window.growth(lambda one: one.restarts)),
         lost=int(window.growth(lambda one: lost(one.metrics))),
         attacker_cpu_s=window.attacker_cpu_s,
+        reward=_mean(window.rewards(records)),
+        quiet_reward=_mean(calm_rewards),
     )
+
+
+def _told(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return mean(values) if values else None
 
 
 def lost(metrics: Mapping[str, float]) -> float:
@@ -106,21 +131,29 @@ def _judged(window: Window) -> dict[str, int]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as text, with what was tried above the figures of each."""
-    lines = [
-        f"{'attack':<18}{'sent':>7}{'held':>6}{'accepted':>9}{'stored':>7}{'used':>6}"
-        f"  {'CPU s of victims (quiet): daemon':>33}{'network':>14}{'scorer':>14}"
-        f"{'rounds (quiet)':>16}{'restarts':>9}{'lost':>5}{'its CPU s':>10}"
-    ]
+    """The rows as text, with what was tried below the figures of each."""
+    head = ("attack", "sent", "held", "accepted", "stored", "used", "CPU s: daemon", "network", "scorer")
+    head += ("rounds", "own reward", "restarts", "lost", "its CPU s")
+    lines = [_line(head), _line(("",) * 6 + ("of victims (quiet)",) + ("(quiet)",) * 4)]
     for row in rows:
-        parts = "".join(
-            f"{f'{row.cpu_s[part]:.1f} ({row.quiet_cpu_s[part]:.1f})':>{width}}"
-            for part, width in zip(PARTS, (35, 14, 14), strict=True)
+        cpu = [f"{row.cpu_s[part]:.1f} ({row.quiet_cpu_s[part]:.1f})" for part in PARTS]
+        rounds, reward = (
+            f"{row.rounds} ({row.quiet_rounds:.0f})",
+            f"{_told(row.reward)} ({_told(row.quiet_reward)})",
         )
+        reached = (row.name, row.sent, row.held, row.accepted, row.stored, row.used)
         lines.append(
-            f"{row.name:<18}{row.sent:>7}{row.held:>6}{row.accepted:>9}{row.stored:>7}{row.used:>6}{parts}"
-            f"{f'{row.rounds} ({row.quiet_rounds:.0f})':>16}{row.restarts:>9}{row.lost:>5}{row.attacker_cpu_s:>10.1f}"
+            _line((*reached, *cpu, rounds, reward, row.restarts, row.lost, f"{row.attacker_cpu_s:.1f}"))
         )
         worst = ", ".join(f"{rule} {num}" for rule, num in Counter(row.judged).most_common(5))
         lines.append(f"  {row.text}" + (f"; not let in: {worst}" if worst else ""))
     return "\n".join(lines)
+
+
+_WIDTHS = (18, 7, 6, 9, 8, 6, 19, 12, 12, 12, 16, 9, 5, 10)
+
+
+def _line(cells: Sequence[object]) -> str:
+    """The first cell on the left of its column, the others on the right of theirs."""
+    first, *others = zip(cells, _WIDTHS, strict=False)
+    return f"{first[0]:<{first[1]}}" + "".join(f"{cell!s:>{width}}" for cell, width in others)

@@ -83,3 +83,17 @@ def test_a_row_counts_what_grew_and_compares_with_quiet_time_of_the_same_length(
 
 def test_a_counter_that_began_anew_counts_from_zero() -> None:
     assert window(seen(round=9), seen(round=2)).num_rounds == 2
+
+
+def test_an_honest_peer_in_a_list_of_bans_is_a_failure() -> None:
+    lists = {"node-0": "12D3Evil for 5 min"}
+    assert checks.no_honest_peer_banned(lists, frozenset({"12D3Good"})).passed
+    assert not checks.no_honest_peer_banned(lists, frozenset({"12D3Evil"})).passed
+
+
+def test_a_window_has_the_rewards_of_the_rounds_that_ended_in_it() -> None:
+    records = [
+        {"time_ms": at, "reward_own": reward}
+        for at, reward in ((999, 0.1), (1000, 0.2), (10_999, 0.3), (11_000, 0.4))
+    ]
+    assert window(seen(), seen(), began_ms=1000).rewards(records) == [0.2, 0.3]

@@ -7,14 +7,15 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from swarmd.experiment.swarms.guard import Guard, kill_group
-from swarmd.experiment.swarms.local_swarm import LocalNode
+from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.attack.deeds import MUTE
 from tests.attack.looks import PARTS, Look, patient_look
 
@@ -118,6 +119,7 @@ class Window:
     seconds: float
     before: Sequence[Look]
     after: Sequence[Look]
+    began_ms: int = 0
     counted: dict[str, Counter[str]] = field(default_factory=dict)
     attacker_cpu_s: float = 0.0
 
@@ -139,11 +141,29 @@ class Window:
         """CPU seconds of all nodes by part."""
         return {part: float(self.growth(lambda one, part=part: one.cpu_s[part])) for part in PARTS}
 
+    def rewards(self, records: Iterable[Mapping[str, Any]]) -> list[float]:
+        """Own rewards of those rounds that ended in this window."""
+        ended_ms = self.began_ms + self.seconds * 1000
+        return [record["reward_own"] for record in records if self.began_ms <= record["time_ms"] < ended_ms]
+
+
+@contextmanager
+def started(swarm: LocalSwarm, guard: Guard) -> Iterator[None]:
+    """All nodes of the swarm run, watched by the guard; at the end they are stopped and forgotten."""
+    swarm.start()
+    groups = [node.process.pid for node in swarm.nodes if node.process is not None]
+    for group in groups:
+        guard.watch(group)
+    yield
+    swarm.stop(evaluate=False)
+    for group in groups:
+        guard.forget(group)
+
 
 def window(nodes: Sequence[LocalNode], seconds: float, attackers: Attackers | None = None) -> Window:
     """Watch these nodes for a time; attackers have to be at it already."""
     before, cpu_s = [patient_look(node) for node in nodes], attackers.cpu_s if attackers else 0.0
-    began = time.monotonic()
+    began, began_ms = time.monotonic(), time.time_ns() // 1_000_000
     counted = dict(attackers.counted) if attackers else {}
     time.sleep(seconds)
     after = [patient_look(node) for node in nodes]
@@ -154,4 +174,4 @@ def window(nodes: Sequence[LocalNode], seconds: float, attackers: Attackers | No
             grown["held"] = found["held"]
             done[name] = grown
         cpu_s = attackers.cpu_s - cpu_s
-    return Window(time.monotonic() - began, before, after, done, cpu_s)
+    return Window(time.monotonic() - began, before, after, began_ms, done, cpu_s)
