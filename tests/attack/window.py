@@ -65,6 +65,7 @@ class Attackers:
                 "markers": str(scene.markers),
                 "port": scene.port,
                 "listen": list(scene.listen),
+                "in_company": len(self._groups) > 1,
             }
             assert process.stdin is not None
             process.stdin.write(json.dumps(orders) + "\n")
