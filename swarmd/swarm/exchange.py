@@ -59,7 +59,9 @@ def decode_body(body: bytes) -> Frame:
         BadFrame: when it is not the map above. An entry that is not an address is left out: a later version may know more forms.
     """
     try:
-        content = msgpack.unpackb(body, max_map_len=8, max_array_len=256, max_ext_len=0)
+        content = msgpack.unpackb(
+            body, max_map_len=8, max_array_len=256, max_ext_len=0, ext_hook=_refuse_extension
+        )
     except (ValueError, msgpack.UnpackException, RecursionError) as error:
         raise BadFrame("not msgpack") from error
     entries = content.get("addresses") if isinstance(content, dict) else None
@@ -71,6 +73,10 @@ def decode_body(body: bytes) -> Frame:
     agent = agent[:_AGENT_CHARS_MAX] if isinstance(agent, str) else ""
     shown = "".join(c if " " <= c <= "~" else "?" for c in agent)
     return Frame([address for address in parsed if address is not None], shown)
+
+
+def _refuse_extension(code: int, content: bytes) -> None:
+    raise ValueError("an extension type")  # max_ext_len lets an empty one pass
 
 
 async def ask(host: Any, peer: ID, own: list[str]) -> Frame:

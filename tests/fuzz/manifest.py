@@ -4,6 +4,8 @@ from swarmd.errors import ConfigError, IncompatibleSwarm
 from swarmd.protocol.manifest import MANIFEST_BYTES_MAX, Manifest
 from tests.fuzz.finding import require
 from tests.fuzz.meter import METER
+from tests.protocol.second import manifest as second
+from tests.protocol.second.formats import Bad
 
 # Read once, at a node's start, by an operator's wish: not a message. What is promised is only that it ends.
 TOML_BYTES_MAX = 20_000
@@ -20,7 +22,9 @@ def check(data: bytes) -> None:
         manifest = METER.timed(lambda: _from_bytes(data))
     except (ConfigError, IncompatibleSwarm) as error:
         _check_text(str(error))
+        require(not _second_takes(data), f"the second reader takes it; ours says {error}")
     else:
+        require(_second_takes(data), "the second reader does not take it")
         require(manifest.to_bytes() == data, "not canonical, but taken")
         _check_manifest(manifest)
     try:
@@ -29,6 +33,14 @@ def check(data: bytes) -> None:
         _check_text(str(error))
     else:
         _check_manifest(manifest)
+
+
+def _second_takes(data: bytes) -> bool:
+    try:
+        second.read(data)
+    except Bad:
+        return False
+    return True
 
 
 def _from_bytes(data: bytes) -> Manifest:

@@ -30,6 +30,8 @@ from tests.protocol.craft import (
     stored_frame,
 )
 from tests.protocol.limit_cases import limit_cases
+from tests.protocol.manifest_cases import manifest_cases
+from tests.protocol.peer_cases import peer_cases
 
 FOLDER = Path(__file__).parents[2] / "proto" / "vectors"
 SEEDS = (bytes(range(32)), bytes(range(32, 64)), bytes(32), b"\xff" * 32)
@@ -56,6 +58,8 @@ def vectors() -> dict[str, dict[str, Any]]:
         "messages": _messages(),
         "rules": _rules(),
         "limits": _limits(),
+        "manifest_bytes": _manifest_bytes(),
+        "peers": _peers(),
     }
 
 
@@ -199,6 +203,28 @@ def _limits() -> dict[str, Any]:
                 "message": case.message,
             }
             for case in cases
+        ],
+    }
+
+
+def _manifest_bytes() -> dict[str, Any]:
+    return {
+        "about": "Whether bytes are the canonical bytes of a manifest.",
+        "cases": [{"name": case.name, "good": case.good, "bytes": case.data} for case in manifest_cases()],
+    }
+
+
+def _peers() -> dict[str, Any]:
+    return {
+        "about": "A frame of /swarmd/peers/1 with its length, and the addresses and agent that count; null: refused.",
+        "cases": [
+            {
+                "name": case.name,
+                "frame": case.frame,
+                "addresses": case.told[0] if case.told else None,
+                "agent": case.told[1] if case.told else None,
+            }
+            for case in peer_cases()
         ],
     }
 

@@ -1,12 +1,16 @@
 """The second reader, written from the prose alone, agrees with every vector."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.protocol.second import ed25519, manifest, peers
+from tests.protocol.second.formats import Bad, Msgpack
 from tests.protocol.second.judge import judge
+from tests.protocol.second.zstd import zstd_content
 
 VECTORS = Path(__file__).parents[2] / "proto" / "vectors"
 RULES: dict[str, Any] = json.loads((VECTORS / "rules.json").read_text())
@@ -26,8 +30,68 @@ def test_the_second_reader_agrees(case):
 
 @pytest.mark.parametrize("case", LIMITS["cases"], ids=lambda case: f"{case['limit']}: {case['name']}")
 def test_the_second_reader_agrees_on_every_limit(case):
-    manifest = bytes.fromhex(LIMITS["manifests"][case["manifest"]])
-    assert judge(bytes.fromhex(case["message"]), case["now_ms"], set(), manifest) == case["rule"]
+    data = bytes.fromhex(LIMITS["manifests"][case["manifest"]])
+    assert judge(bytes.fromhex(case["message"]), case["now_ms"], set(), data) == case["rule"]
+
+
+def file(name: str) -> Any:
+    return json.loads((VECTORS / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("case", file("manifest_bytes")["cases"], ids=lambda case: case["name"])
+def test_the_second_reader_agrees_on_what_is_a_manifest(case):
+    if case["good"]:
+        assert manifest.packed(manifest.read(bytes.fromhex(case["bytes"]))).hex() == case["bytes"]
+    else:
+        with pytest.raises(Bad):
+            manifest.read(bytes.fromhex(case["bytes"]))
+
+
+@pytest.mark.parametrize("case", file("manifest")["cases"], ids=lambda case: case["topic"])
+def test_the_second_reader_agrees_on_digest_topic_and_held_out_prompts(case):
+    data = bytes.fromhex(case["bytes"])
+    fields = manifest.read(data)
+    assert fields == case["fields"]
+    assert manifest.packed(case["fields"]) == data
+    assert (manifest.digest(data).hex(), manifest.topic(data)) == (case["digest"], case["topic"])
+    told = {prompt: manifest.is_held_out(fields["held_out_per_mille"], prompt) for prompt in case["held_out"]}
+    assert told == case["held_out"]
+
+
+@pytest.mark.parametrize("case", file("questions")["cases"])
+def test_the_second_reader_agrees_on_every_seed(case):
+    digest, author = bytes.fromhex(case["manifest_digest"]), bytes.fromhex(case["author"])
+    assert manifest.seed(digest, case["epoch"], author, case["dataset"], case["counter"]) == case["seed"]
+
+
+@pytest.mark.parametrize("case", file("peers")["cases"], ids=lambda case: case["name"])
+def test_the_second_reader_agrees_on_every_frame(case):
+    if case["addresses"] is None:
+        with pytest.raises(Bad):
+            peers.read(bytes.fromhex(case["frame"]))
+    else:
+        assert peers.read(bytes.fromhex(case["frame"])) == (case["addresses"], case["agent"])
+
+
+@pytest.mark.parametrize("case", file("messages")["cases"], ids=lambda case: case["name"])
+def test_the_second_reader_opens_every_message(case):
+    message = bytes.fromhex(case["message"])
+    size = int.from_bytes(message[1:3], "big")
+    header, body = message[67 : 67 + size], message[67 + size :]
+    author = bytes.fromhex(case["header"]["author"])
+    assert header.hex() == case["header_bytes"]
+    assert (b"swarmd/1/header\0" + author + header).hex() == case["signed_bytes"]
+    assert ed25519.verify(author, bytes.fromhex(case["signed_bytes"]), message[3:67])
+    assert zstd_content(body, 4096).hex() == case["content"]
+    assert Msgpack(bytes.fromhex(case["content"]), 100).whole() == case["batch"]
+    assert hashlib.sha256(b"swarmd/1/duplicate\0" + author + header).hexdigest() == case["duplicate_key"]
+
+
+@pytest.mark.parametrize("case", file("identity")["cases"], ids=lambda case: case["peer_id"])
+def test_the_second_reader_knows_every_identity(case):
+    assert ed25519.public_key(bytes.fromhex(case["seed"])).hex() == case["public_key"]
+    assert peers.peer_id(bytes.fromhex(case["public_key"])) == case["peer_id"]
+    assert peers.is_peer_id(case["peer_id"])
 
 
 def test_it_shares_no_code_with_the_first():

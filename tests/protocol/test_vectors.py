@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from swarmd.errors import ConfigError, IncompatibleSwarm
 from swarmd.protocol.manifest import Limits, Manifest
 from swarmd.protocol.rules import RULES, validate
 from swarmd.protocol.seen import Seen
@@ -70,6 +71,16 @@ def test_manifest(case):
         case["topic"],
     )
     assert {prompt: read.is_held_out(prompt) for prompt in case["held_out"]} == case["held_out"]
+
+
+@pytest.mark.parametrize("case", cases("manifest_bytes"))
+def test_what_is_a_manifest(case):
+    data = bytes.fromhex(case["bytes"])
+    if case["good"]:
+        assert Manifest.from_bytes(data).to_bytes() == data
+    else:
+        with pytest.raises((ConfigError, IncompatibleSwarm)):
+            Manifest.from_bytes(data)
 
 
 @pytest.mark.parametrize("case", cases("golden"))

@@ -1,5 +1,8 @@
 """The peer exchange: what is believed, what is passed on, what is refused. No network."""
 
+import json
+from pathlib import Path
+
 import msgpack
 import pytest
 
@@ -93,3 +96,37 @@ def test_a_peer_is_believed_only_about_itself(claim, believed):
 )
 def test_hints_lead_no_closer_to_us_than_their_teller_is(hint, teller, own_is_public, taken):
     assert exchange.acceptable(at(hint), teller, own_is_public=own_is_public) is taken
+
+
+FRAMES = json.loads((Path(__file__).parents[2] / "proto" / "vectors" / "peers.json").read_text())["cases"]
+
+
+class Bytes:
+    """A stream that gives what it has, byte by byte, and then ends."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def read(self, size: int) -> bytes:
+        piece, self._data = self._data[:1], self._data[1:]
+        return piece
+
+
+@pytest.mark.parametrize("case", FRAMES, ids=lambda case: case["name"])
+async def test_a_frame_of_the_vectors_is_read_or_refused(case):
+    stream = Bytes(bytes.fromhex(case["frame"]))
+    if case["addresses"] is None:
+        with pytest.raises(exchange.BadFrame):
+            await exchange.read_question(stream)
+    else:
+        frame = await exchange.read_question(stream)
+        assert [address.text for address in frame.addresses] == case["addresses"]
+        assert frame.agent == case["agent"]
+
+
+def test_our_own_frame_is_one_of_the_vectors():
+    (case,) = [case for case in FRAMES if case["name"] == "two addresses"]
+    frame = exchange.encode_frame(case["addresses"])
+    agent = exchange.AGENT.encode()
+    theirs = bytes.fromhex(case["frame"])
+    assert frame[2:].replace(bytes([0xA0 + len(agent)]) + agent, b"\xa3x/1") == theirs[2:]

@@ -71,3 +71,13 @@ def verify(key: bytes, text: bytes, signature: bytes) -> bool:
         return False
     challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + text).digest(), "little") % ORDER
     return equal(times(scalar, BASE), add(commitment, times(challenge, point)))
+
+
+def public_key(seed: bytes) -> bytes:
+    """Of a 32-byte secret seed."""
+    assert BASE is not None
+    secret = int.from_bytes(hashlib.sha512(seed).digest()[:32], "little")
+    point = times(secret & (2**254 - 8) | 2**254, BASE)
+    inverse = pow(point[2], P - 2, P)
+    x, y = point[0] * inverse % P, point[1] * inverse % P
+    return (y | (x & 1) << 255).to_bytes(32, "little")

@@ -27,6 +27,8 @@ class Reader:
 class Msgpack(Reader):
     """One value, with the demands of WIRE.md."""
 
+    ENTRIES_MAX, ELEMENTS_MAX, BYTES_MAX = 16, 1024, 64
+
     def __init__(self, data: bytes, maps_max: int) -> None:
         super().__init__(data)
         self.maps_left = maps_max
@@ -55,7 +57,7 @@ class Msgpack(Reader):
             return {0xC0: None, 0xC2: False, 0xC3: True}[kind]
         if kind in (0xC4, 0xC5, 0xC6):
             size = self.number(1 << kind - 0xC4)
-            if size > 64:
+            if size > self.BYTES_MAX:
                 raise Bad("long bytes")
             return self.take(size)
         if kind in (0xCA, 0xCB):
@@ -79,13 +81,13 @@ class Msgpack(Reader):
             raise Bad("no UTF-8") from None
 
     def array(self, num: int, depth: int) -> list[Any]:
-        if num > 1024:
+        if num > self.ELEMENTS_MAX:
             raise Bad("a long array")
         return [self.value(depth + 1) for _ in range(num)]
 
     def map(self, num: int, depth: int) -> dict[str, Any]:
         self.maps_left -= 1
-        if num > 16 or self.maps_left < 0:
+        if num > self.ENTRIES_MAX or self.maps_left < 0:
             raise Bad("a large map, or too many")
         result: dict[str, Any] = {}
         for _ in range(num):

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.protocol.second import ed25519
 from tests.protocol.second.formats import Bad, Msgpack
+from tests.protocol.second.manifest import Wide
 from tests.protocol.second.zstd import Damaged, zstd_content
 
 INTEGERS = ("created_ms", "counter_first", "counter_last", "policy_version", "body_size")
@@ -31,7 +32,7 @@ def judge(
         memory: the duplicate keys; gets this one when it is to be remembered.
         verify: replaced where thousands of signatures are known to be good.
     """
-    manifest: dict[str, Any] = Msgpack(manifest_bytes, 10_000).whole()
+    manifest: dict[str, Any] = Wide(manifest_bytes, 10_000).whole()
     limits = manifest["limits"]
     if len(message) > limits["message_bytes_max"]:
         return "message_size"
