@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round chaos attack fuzz clean
+.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-ingest chaos attack fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -64,6 +64,9 @@ bench-round: $(VENV)/.dev ## a round, generation and update, against a serial lo
 
 bench-generate: $(VENV)/.dev ## our generation against transformers' generate, and vLLM through our worker against vLLM itself
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_generate
+
+bench-ingest: $(VENV)/.dev ## a stranger's messages validated and scored: per second, p50 and p99, what the sandbox costs; about two minutes
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_ingest
 
 chaos: $(VENV)/.dev ## kill -9 of every process of a real node, over and over
 	@$(BIN)/python -m pytest tests/chaos -m 'slow or not slow' -s

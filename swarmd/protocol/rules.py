@@ -172,7 +172,9 @@ def _check_batch(batch: RolloutBatch, header: Header, manifest: Manifest) -> Non
                 f"{num} completions, {limits.completions_min} to {limits.completions_max}",
             )
     for rollout in batch.rollouts:
-        size = max(len(completion.text.encode()) for completion in rollout.completions)
+        # UTF-8 takes at most four bytes a character: a text that is short enough for that need not be encoded to be measured.
+        texts = [c.text for c in rollout.completions if 4 * len(c.text) > limits.completion_bytes_max]
+        size = max((len(text.encode()) for text in texts), default=0)
         # [REJECT] completion_size
         if size > limits.completion_bytes_max:
             raise _Broken("completion_size", f"{size} bytes, at most {limits.completion_bytes_max}")

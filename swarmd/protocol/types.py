@@ -7,7 +7,7 @@ Models are strict: no number is made from text, a bool is no int, unknown fields
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 PROTOCOL_VERSION = 1
 KEY_BYTES = 32
@@ -23,11 +23,6 @@ COMPLETION_BYTES_MAX = 65_536
 NUM_TOKENS_MAX = 2**20
 LOGPROB_SUM_MAX = 1e9  # 2**20 tokens at -1000 each; only keeps sums of many claims finite
 POLICY_NAME_MAX = 64
-
-
-def _encodable(text: str) -> str:
-    text.encode()  # a lone surrogate is no text: UnicodeEncodeError is a ValueError, which pydantic reports
-    return text
 
 
 Counter = Annotated[int, Field(ge=0, le=INTEGER_MAX)]
@@ -48,7 +43,8 @@ class Completion(WireModel):
     to lower the completion's weight, never to raise it, and reads a positive sum as 0.
     """
 
-    text: Annotated[str, Field(max_length=COMPLETION_BYTES_MAX), AfterValidator(_encodable)]
+    # The bound on its length makes pydantic look at the characters, too: it refuses lone surrogates, which are no text.
+    text: Annotated[str, Field(max_length=COMPLETION_BYTES_MAX)]
     finished: bool
     logprob_sum: Annotated[float, Field(ge=-LOGPROB_SUM_MAX, le=LOGPROB_SUM_MAX)] | None = None
     num_tokens: Annotated[int, Field(ge=0, le=NUM_TOKENS_MAX)] | None = None

@@ -6,7 +6,10 @@
 The framing has one encoding for one content, so nobody can vary a message without touching what its author signed or the signature.
 """
 
+import gc
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import msgpack
@@ -17,6 +20,7 @@ from swarmd.protocol.manifest import Limits
 from swarmd.protocol.types import (
     PROTOCOL_VERSION,
     SIGNATURE_BYTES,
+    Completion,
     Header,
     Rollout,
     RolloutBatch,
@@ -30,6 +34,9 @@ _PREFIX = struct.Struct(f">BH{SIGNATURE_BYTES}s")
 HEADER_BYTES_RESERVED = 384
 _MAP_ENTRIES_MAX = 16  # the largest map of the protocol, the header, has 10
 _ARRAY_MAX = 1024  # types.ROLLOUTS_MAX, the larger of the two ceilings
+_NAMES = frozenset(
+    {*Header.model_fields, *RolloutBatch.model_fields, *Rollout.model_fields, *Completion.model_fields}
+)
 
 Model = TypeVar("Model", bound=WireModel)
 
@@ -96,9 +103,10 @@ def decode_body(body: bytes, limits: Limits) -> RolloutBatch:
         raise WireError("body_frame", str(error)) from None
     # [REJECT] body_decode
     maps_max = 1 + limits.rollouts_max * (1 + limits.completions_max)
-    fields = _unpack(content, "body_decode", text_bytes_max=limits.body_bytes_max, maps_max=maps_max)
-    # [REJECT] body_fields
-    return _model(RolloutBatch, fields, "body_fields")
+    with _no_collections():
+        fields = _unpack(content, "body_decode", text_bytes_max=limits.body_bytes_max, maps_max=maps_max)
+        # [REJECT] body_fields
+        return _model(RolloutBatch, fields, "body_fields")
 
 
 def encode_message(header_bytes: bytes, signature: bytes, body: bytes | None) -> bytes:
@@ -199,6 +207,22 @@ def _refuse_extension(code: int, content: bytes) -> None:
     raise ValueError("an extension type")
 
 
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Keep the cycle collector from looking, time and again, through the thousands of small objects of a batch, all in use.
+
+    It took more than half of the time for 4,096 completions, and now and then 20 ms for the whole heap. What decoding makes has no
+    cycles. Threads that do this at once leave it on at worst.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 class _Maps:
     """Makes the maps of one msgpack value, each key once and not more maps than the protocol has a use for.
 
@@ -215,7 +239,8 @@ class _Maps:
         fields = dict(pairs)
         if len(fields) != len(pairs):
             raise ValueError("a key occurs twice")  # parsers would disagree on which of the two counts
-        if not all(type(key) is str for key in fields):  # strict_map_key lets bytes pass
+        # strict_map_key lets bytes pass. One comparison settles it for the maps that are right, of which a message has thousands.
+        if not fields.keys() <= _NAMES and not all(type(key) is str for key in fields):
             raise ValueError("a key is no text")
         return fields
 

@@ -6,6 +6,7 @@ Rlimits alone contain neither files nor sockets; landlock without seccomp lets a
 
 import ctypes
 import enum
+import functools
 import os
 import platform
 import resource
@@ -42,12 +43,21 @@ CONTAINED = Step.NOT_ROOT | Step.LIMITS | Step.NO_NEW_PRIVS | Step.LANDLOCK | St
 """With these, a worker under foreign control could reach nothing but its own socket."""
 
 
+def prepare() -> None:
+    """Look up and build in the zygote what every worker's lockdown needs: it is half of what a lockdown costs."""
+    libc = _libc()
+    for name in ("prctl", "syscall"):
+        getattr(libc, name)  # ctypes keeps the function with the library
+    landlock.attributes(libc)
+    seccomp.filter_program(platform.machine())
+
+
 def lockdown(mode: SandboxMode, parent_pid: int) -> Step:
     """Lock this process down; `off` sets only the limits and the death signal.
 
     `parent_pid` is the zygote: a worker whose parent is already gone ends here.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = _libc()
     on_linux = sys.platform == "linux"
     steps = Step(0)
     if mode != "off" and _leave_root():
@@ -87,6 +97,11 @@ def describe(steps: Step, mode: SandboxMode) -> str:
 def missing(steps: Step) -> list[str]:
     """The steps that would contain a worker and did not take effect."""
     return [step.name.lower() for step in Step if step in CONTAINED & ~steps and step.name]
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _leave_root() -> bool:

@@ -7,6 +7,7 @@ io_uring. No honest scoring gets there, so SIGSYS is evidence against the text.
 
 import ctypes
 import errno
+import functools
 import struct
 import sys
 
@@ -87,6 +88,7 @@ class _FilterProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
+@functools.cache
 def filter_program(machine: str) -> bytes | None:
     """The BPF program for this machine, 8 bytes an instruction; None where we have no table.
 

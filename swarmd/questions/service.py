@@ -157,7 +157,7 @@ class ScorerService:
         self._zygote.close()
 
     def _cpu_s(self) -> float:
-        return time.thread_time() + self._zygote.cpu_s
+        return time.thread_time() + self._zygote.requests_cpu_s + self._zygote.workers_cpu_s
 
     def _ask_questions(self, addresses: list[tuple[int, int]]) -> list[str | None]:
         for _ in range(2):

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from typing import Any
 
 from swarmd.errors import SwarmdError
-from swarmd.questions import worker
+from swarmd.questions import sandbox, worker
 from swarmd.questions.channel import Channel
 from swarmd.questions.golden import verify
 from swarmd.questions.regenerate import DatasetChoice, Item, QuestionSource
@@ -63,6 +63,7 @@ class Zygote:
                     continue
                 for text in (item["answer"] or "P", *_WARM_TEXTS):
                     score(text, item, source, "plain")
+        sandbox.prepare()
         gc.collect()
         gc.freeze()  # a worker's collections must not copy our pages
         return goldens
@@ -85,8 +86,8 @@ class Zygote:
                 _, status, usage = os.wait4(request["pid"], 0)
                 worker_cpu_s = usage.ru_utime + usage.ru_stime
                 reply = {"status": status}
-            cpu_s = time.process_time() - started + worker_cpu_s
-            self._channel.send({**reply, "cpu_s": cpu_s})
+            cpu_s = time.process_time() - started
+            self._channel.send({**reply, "cpu_s": cpu_s, "worker_cpu_s": worker_cpu_s})
 
     def _fork(self, fd: int, addresses: list[list[int]]) -> int:
         items = [(self._sources[dataset], self._item(dataset, seed)) for dataset, seed in addresses]

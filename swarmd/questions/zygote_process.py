@@ -34,8 +34,8 @@ class ZygoteProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self.num_starts = 0
-        self.cpu_s = 0.0
-        """CPU seconds that requests cost so far, in the zygote and in its workers; starting it is not among them."""
+        self.requests_cpu_s = self.workers_cpu_s = 0.0
+        """CPU seconds that requests cost so far, in the zygotes and in their workers; a start is not among them."""
 
     @property
     def pid(self) -> int | None:
@@ -78,7 +78,8 @@ class ZygoteProcess:
             ZygoteDied: no answer within `ANSWER_S_MAX`, or it ended.
         """
         reply = self._exchange(request, fd, ANSWER_S_MAX)
-        self.cpu_s += reply["cpu_s"]
+        self.requests_cpu_s += reply["cpu_s"]
+        self.workers_cpu_s += reply["worker_cpu_s"]
         return reply
 
     def close(self) -> None:
