@@ -1,5 +1,7 @@
 """Round trips, the bounds of splitting, and what the encoder promises the decoder."""
 
+import contextlib
+import gc
 import random
 from typing import Any
 
@@ -168,3 +170,27 @@ def test_an_identitys_messages_repeat():
         for _ in range(2)
     )
     assert one == two
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+@pytest.mark.parametrize("body", [encode_body(RolloutBatch(rollouts=(rollout(1),))), b"no frame", b""])
+def test_decoding_leaves_the_cycle_collector_as_it_was(body: bytes, was_on: bool) -> None:
+    (gc.enable if was_on else gc.disable)()
+    try:
+        with contextlib.suppress(WireError):
+            decode_body(body, LIMITS)
+        assert gc.isenabled() == was_on
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(("num", "rule"), [(16_384, "accepted"), (16_385, "completion_size")])
+@pytest.mark.parametrize("letter", ["x", "é", "✓", "🦀"])
+def test_a_texts_bytes_are_counted_whatever_its_letters(letter: str, num: int, rule: str) -> None:
+    text = letter * (num // len(letter.encode()))
+    text += "x" * (num - len(text.encode()))
+    data = ALICE.seal(
+        RolloutBatch(rollouts=(rollout(1, text, "b"),)), created_ms=NOW_MS, policy="", policy_version=0
+    )
+    manifest = MANIFEST.model_copy(update={"limits": LIMITS})
+    assert validate(data, now_ms=NOW_MS, seen=Seen(), manifest=manifest).rule == rule
