@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.second import ed25519, manifest, peers
+from tests.protocol.second import ed25519, golden, manifest, peers
 from tests.protocol.second.formats import Bad, Msgpack
 from tests.protocol.second.judge import judge
 from tests.protocol.second.zstd import zstd_content
@@ -64,6 +64,14 @@ def test_the_second_reader_agrees_on_every_seed(case):
     assert manifest.seed(digest, case["epoch"], author, case["dataset"], case["counter"]) == case["seed"]
 
 
+@pytest.mark.parametrize("case", file("golden")["cases"], ids=lambda case: case["name"])
+def test_the_second_reader_agrees_on_every_golden_digest(case):
+    lines = [line["json"] for line in case["lines"]]
+    assert [line["seed"] for line in case["lines"]] == list(golden.SEEDS)
+    assert [golden.said_again(line) for line in lines] == lines
+    assert golden.digest(lines) == case["golden"]
+
+
 @pytest.mark.parametrize("case", file("peers")["cases"], ids=lambda case: case["name"])
 def test_the_second_reader_agrees_on_every_frame(case):
     if case["addresses"] is None:
@@ -98,3 +106,9 @@ def test_it_shares_no_code_with_the_first():
     for path in (Path(__file__).parent / "second").glob("*.py"):
         assert "from swarmd" not in path.read_text()
         assert "import swarmd" not in path.read_text()
+
+
+def test_no_file_of_vectors_is_left_out():
+    here = Path(__file__).read_text()
+    for path in VECTORS.glob("*.json"):
+        assert f'file("{path.stem}")' in here or f'"{path.name}"' in here, path.name
