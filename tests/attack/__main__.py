@@ -16,7 +16,7 @@ from tests.attack.reward import NUM_HONEST, as_plain, pair_checks, pairs_table, 
 from tests.attack.rows import table
 
 # Where the tiny policy's curve is nearly flat.
-ROUNDS = 150
+ROUNDS = 200
 
 
 def main() -> None:

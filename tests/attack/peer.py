@@ -101,6 +101,7 @@ class HostilePeer:
     async def _write_to(self, victim: PeerInfo, data: bytes) -> None:
         if not self._connected_to(victim):
             self.counted["refused"] += 1
+            self.counted["not connected"] += 1
             return
         with trio.move_on_after(WRITE_S) as patience:
             for _ in range(2):  # the second on a new stream: the victim may have reset the first
@@ -111,9 +112,11 @@ class HostilePeer:
                     await stream.write(data)
                     self.counted["sent"] += 1
                     return
-                except Exception:  # whatever the library says of a stream or connection that is gone
+                except Exception as error:  # whatever the library says of a stream or connection that is gone
+                    self.counted[type(error).__name__] += 1
                     self._streams.pop(victim.peer_id, None)
         if patience.cancelled_caught:
+            self.counted["not taken in time"] += 1
             self._streams.pop(victim.peer_id, None)
         self.counted["refused"] += 1
 

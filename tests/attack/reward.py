@@ -21,10 +21,10 @@ from tests.attack.window import Attackers, Scene
 # Four honest nodes and one author of harmful rollouts: 20 % of the authors, were there no others. All else goes on beside it,
 # but for two attacks whose rollouts this author sends already.
 NUM_HONEST = 4
-# 1,024 completions a node, on the questions that all nodes of the swarm are measured on.
+# 512 completions a node and evaluation, on the questions that all nodes of the swarm are measured on.
 SETTINGS = (
     "--model", "tiny", "--device", "cpu", "--set", "policy.threads=1",
-    "--set", "evaluate.num_questions=256", "--set", "evaluate.completions=4", "--set", "checkpoint.every_rounds=10",
+    "--set", "evaluate.num_questions=128", "--set", "evaluate.completions=4", "--set", "checkpoint.every_rounds=10",
 )  # fmt: skip
 # One node's held-out mean goes up and down by 0.03 on the plateau; four evaluations of it, averaged, by half of that.
 EVERY = 25
