@@ -148,9 +148,8 @@ class _Content:
             raise Bad("an offset before the beginning")
         if len(self.out) + num > self.size:
             raise Bad("more than declared")
-        start = len(self.out) - offset
-        for place in range(start, start + num):  # may run into what it writes
-            self.out.append(self.out[place])
+        period = self.out[len(self.out) - offset :]  # a copy longer than its offset runs into what it writes
+        self.out += (period * (num // offset + 1))[:num]
 
     def literals(self, reader: Reader) -> bytes:
         head = reader.number(1)
