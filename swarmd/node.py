@@ -28,6 +28,7 @@ from swarmd.loops.ports import Say
 from swarmd.loops.share import OUTBOX_MAX
 from swarmd.parts import Node, build
 from swarmd.policy.model.resolve import download_model
+from swarmd.processes.child import settle
 from swarmd.processes.supervise import Child
 from swarmd.protocol.wire import WireError, decode_message
 from swarmd.wiring import make_generate, make_ingest, make_observe, make_share, make_update
@@ -102,6 +103,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
         node.metrics.node_info.labels(
             node.identity.peer_id, node.config.policy.model, node.manifest.name
         ).set(1)
+        settle()
         node.metrics.ready.set(1)
         node.say(
             f"Running. look: swarmd status --data-dir {node.data_dir.root}   stop: Ctrl-C (twice: at once)\n"

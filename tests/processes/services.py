@@ -1,5 +1,6 @@
 """Small services that the supervisor's tests run in real child processes."""
 
+import gc
 import os
 import socket
 import sys
@@ -60,7 +61,7 @@ class Asynchronous:
     """A trio service that reports when it is asked for something while another call is under way."""
 
     asynchronous = True
-    OPS = frozenset({"hold", "release", "shout"})
+    OPS = frozenset({"hold", "release", "shout", "num_frozen"})
 
     def __init__(self, emit: Callable[[str, dict[str, Any]], None]) -> None:
         self.emit, self.released = emit, trio.Event()
@@ -72,6 +73,9 @@ class Asynchronous:
     async def hold(self) -> str:
         await self.released.wait()
         return "held"
+
+    async def num_frozen(self) -> int:
+        return gc.get_freeze_count()
 
     async def release(self) -> None:
         self.released.set()

@@ -239,6 +239,13 @@ async def test_an_asynchronous_service_answers_while_another_call_waits(tmp_path
     assert results == ["held"]
 
 
+async def test_what_an_asynchronous_service_started_with_is_left_out_of_searches_for_cycles(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, "Asynchronous") as child:
+        assert await child.call("num_frozen") > 10_000
+
+
 async def test_events_past_the_bound_drop_the_oldest_and_are_counted(tmp_path: Path) -> None:
     seen: list[int] = []
     async with running(tmp_path, "Asynchronous", on_event=lambda name, data: seen.append(data["i"])) as child:
