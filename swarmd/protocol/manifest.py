@@ -31,6 +31,9 @@ MANIFEST_VERSION = 2  # the value of Manifest.version; 1 had no golden digests
 SEED_LIMIT = 2**31
 FOLDER = Path(__file__).parent / "manifests"
 MANIFEST_BYTES_MAX = 65_536
+# Completions of one message, which may all be empty and so fit 2 KB: 15 to 25 ms of a core to judge. Half is what swarms have now
+# (64 by 64); at 262,144, which the two limits allow one by one, a message of 3.6 KB took 550 ms.
+BATCH_COMPLETIONS_MAX = 8192
 
 
 def _only_float(value: Any) -> Any:
@@ -84,6 +87,8 @@ class Limits(WireModel):
     def _ordered(self) -> Self:
         if self.completions_min > self.completions_max:
             raise ValueError("completions_min is above completions_max")
+        if self.rollouts_max * self.completions_max > BATCH_COMPLETIONS_MAX:
+            raise ValueError(f"rollouts_max * completions_max is above {BATCH_COMPLETIONS_MAX}")
         return self
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import zstandard
 
-from swarmd.protocol.manifest import Manifest, load_manifest
+from swarmd.protocol.manifest import Limits, Manifest, load_manifest
 from swarmd.protocol.rules import Verdict
 from swarmd.protocol.signing import Identity
 from swarmd.protocol.wire import encode_message
@@ -19,9 +19,17 @@ from tests.fuzz.finding import require
 from tests.fuzz.judged import judged
 from tests.protocol.craft import ALICE, MALLORY, MANIFEST, NOW_MS, block, pack, plain_batch, stored_frame
 
-# One with limits a page can pass, one as swarms have it: there the largest and slowest messages fit.
+# One with limits a page can pass, one as swarms have it, and the widest there can be, where the slowest messages fit.
+WIDEST = Limits(
+    body_bytes_max=4_194_304,
+    rollouts_max=32,
+    completions_min=1,
+    completions_max=256,
+    completion_bytes_max=65_536,
+    counter_span_max=2**53 - 1,
+)
+MANIFESTS = (MANIFEST, load_manifest("reasoning"), MANIFEST.model_copy(update={"limits": WIDEST}))
 LARGE_BYTES = 8192
-MANIFESTS = (MANIFEST, load_manifest("reasoning"))
 
 
 def check(data: bytes) -> None:
@@ -43,7 +51,7 @@ def message_of(data: bytes) -> tuple[bytes, Manifest]:
     """The message of a recipe, and the manifest it is for."""
     taker = Taker(data)
     kind, dress = taker.byte(), taker.byte()
-    manifest = MANIFESTS[dress & 1]
+    manifest = MANIFESTS[2 if dress & 0x80 else dress & 1]
     header_bytes, body = RECIPES[kind % len(RECIPES)](taker, dress, manifest)
     signer = MALLORY if dress & 2 else ALICE
     signature = signer.sign(header_bytes)

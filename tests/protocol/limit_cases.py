@@ -113,7 +113,7 @@ def _ceilings() -> Iterator[LimitCase]:
     """What no manifest can allow: the bounds of WIRE.md under the widest manifest."""
     widest = swarm(
         body_bytes_max=4_194_304,
-        rollouts_max=1024,
+        rollouts_max=32,
         completions_min=1,
         completions_max=256,
         completion_bytes_max=65_536,

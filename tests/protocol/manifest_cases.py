@@ -77,6 +77,8 @@ def _edges() -> Iterator[tuple[str, dict[str, Any]]]:
     )
     yield "64 parameters", dataset(params={f"p{i}": i for i in range(64)})
     yield "a parameter of 256 elements", dataset(params={"a": [1] * 256})
+    yield "8,192 completions in a batch, many rollouts", limited(rollouts_max=1024, completions_max=8)
+    yield "8,192 completions in a batch, large rollouts", limited(rollouts_max=32, completions_max=256)
     for name, (low, high) in LIMITS.items():
         for value in (low, high):
             rest = {"completions_max": 256} if name == "completions_min" else {}
@@ -153,6 +155,8 @@ def _past() -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"limits without {name}", limited(**{name: ...})
     yield "a limit as a float", limited(rollouts_max=2.0)
     yield "a limit nobody knows", limited(texts_max=1)
+    yield "8,194 completions in a batch", limited(rollouts_max=34, completions_max=241)
+    yield "all limits at their highest", limited(**{name: high for name, (_, high) in LIMITS.items()})
     yield "more completions at least than at most", limited(completions_min=3, completions_max=2)
     yield (
         "65,537 bytes and more",

@@ -36,6 +36,8 @@ def read(data: bytes) -> dict[str, Any]:
     limits = manifest["limits"]
     if limits["completions_min"] > limits["completions_max"]:
         raise Bad("the least is above the most")
+    if limits["rollouts_max"] * limits["completions_max"] > 8192:
+        raise Bad("too many completions in a batch")
     if packed(manifest) != data:
         raise Bad("not canonical")
     return manifest
