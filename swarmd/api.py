@@ -10,16 +10,20 @@ import trio
 from swarmd.control.http import Request, Response, as_json
 from swarmd.control.server import Routes
 from swarmd.errors import LocalError
+from swarmd.loops.guard import Guard
 from swarmd.loops.ports import NowMs, Worker
 from swarmd.loops.progress import Progress
-from swarmd.loops.status import About, id_document, peers_document, status_document
+from swarmd.loops.status import SCHEMA, About, id_document, peers_document, status_document
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import validate
 from swarmd.protocol.seen import Seen
+from swarmd.trust.peer_key import key_of
 
 # As long as the sharing loop waits for one message. A network process that is being replaced is back sooner.
 PUBLISH_S = 30.0
+# Ten years, in seconds: longer is for ever, which needs no number.
+BAN_S_MAX = 315_360_000
 
 
 @dataclass
@@ -35,6 +39,7 @@ class Api:
     metrics: Metrics
     now_ms: NowMs
     manifest: Manifest
+    guard: Guard
     _started_ms: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,6 +54,9 @@ class Api:
             ("GET", "/v1/rounds"): self._rounds,
             ("GET", "/v1/manifest"): self._manifest,
             ("POST", "/v1/stop"): self._stop,
+            ("GET", "/v1/bans"): self._bans,
+            ("POST", "/v1/ban"): self._ban,
+            ("POST", "/v1/unban"): self._unban,
             ("POST", "/v1/publish"): self._publish,
             **self.public_routes(),
         }
@@ -84,7 +92,7 @@ class Api:
         return as_json(status_document(self.about(), self.progress, workers, self.now_ms()))
 
     async def _peers(self, request: Request) -> Response:
-        return as_json(peers_document(self.progress))
+        return as_json(peers_document(self.progress, self.guard.standing_of))
 
     async def _id(self, request: Request) -> Response:
         return as_json(id_document(self.about()))
@@ -99,6 +107,44 @@ class Api:
     async def _stop(self, request: Request) -> Response:
         self.progress.request_stop(evaluate=request.query.get("evaluate") == "1")
         return as_json({"stopping": True})
+
+    async def _bans(self, request: Request) -> Response:
+        return as_json({"schema": SCHEMA, "bans": self.guard.bans()})
+
+    async def _ban(self, request: Request) -> Response:
+        """Ban a peer for the operator; `for_s` seconds, or until it is unbanned."""
+        for_s = request.query.get("for_s")
+        if for_s is not None and not (
+            for_s.isascii() and for_s.isdigit() and 0 < int(for_s[:12]) <= BAN_S_MAX
+        ):
+            return as_json({"error": f"for_s is a number of seconds up to {BAN_S_MAX}"}, 400)
+        try:
+            key = key_of(request.query.get("peer_id", ""))
+            if key.hex() == self.facts["public_key"]:
+                return as_json({"error": "that is this node's own id"}, 409)
+            await self.guard.ban(
+                key, for_s=None if for_s is None else float(for_s), reason=request.query.get("reason", "")
+            )
+        except ValueError as error:
+            return as_json({"error": str(error)}, 400)
+        except (OSError, LocalError) as error:
+            return as_json(
+                {"error": f"banned until the next restart only, it could not be written: {error}"}, 500
+            )
+        return as_json({"banned": True})
+
+    async def _unban(self, request: Request) -> Response:
+        try:
+            found = await self.guard.unban(key_of(request.query.get("peer_id", "")))
+        except ValueError as error:
+            return as_json({"error": str(error)}, 400)
+        except (OSError, LocalError) as error:
+            return as_json(
+                {"error": f"lifted until the next restart only, it could not be written: {error}"}, 500
+            )
+        if not found:
+            return as_json({"error": "this peer is not banned; `swarmd peers bans` lists those who are"}, 404)
+        return as_json({"banned": False})
 
     async def _manifest(self, request: Request) -> Response:
         return as_json({"manifest": self.manifest.to_bytes().hex()})

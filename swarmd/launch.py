@@ -104,6 +104,7 @@ def child_specs(
     plan: Callable[[], str] = lambda: "auto",
     plans: Sequence[str] = (),
     plan_key: str = "",
+    banned: Callable[[], list[bytes]] = list,
 ) -> dict[str, ChildSpec]:
     """The children by name: `scorer`, `generation`, with a split placement `update`, and unless solo `network`.
 
@@ -138,7 +139,7 @@ def child_specs(
     else:
         specs["generation"] = policy("generation", placement.generation, "generate", "update")
     if not config.swarm.solo:
-        specs["network"] = network_spec(config, data_dir, data_dir.log("network"), seed, manifest)
+        specs["network"] = network_spec(config, data_dir, data_dir.log("network"), seed, manifest, banned)
     return specs
 
 
@@ -149,9 +150,14 @@ def scorer_spec(config: Config, manifest: Manifest, log_path: Path) -> ChildSpec
 
 
 def network_spec(
-    config: Config, data_dir: DataDir, log_path: Path, seed: bytes, manifest: Manifest
+    config: Config,
+    data_dir: DataDir,
+    log_path: Path,
+    seed: bytes,
+    manifest: Manifest,
+    banned: Callable[[], list[bytes]] = list,
 ) -> ChildSpec:
-    """The network process of this identity in this swarm."""
+    """The network process of this identity in this swarm. `banned` is asked before each start for the keys of banned peers."""
     args: dict[str, Any] = {
         "identity_seed": seed,
         "manifest": manifest.to_bytes(),
@@ -161,7 +167,12 @@ def network_spec(
         "peers_path": str(data_dir.peers),
         "limits": {},
     }
-    return ChildSpec("network", "swarmd.swarm.service:NetworkService", lambda: args, log_path)
+    return ChildSpec(
+        "network",
+        "swarmd.swarm.service:NetworkService",
+        lambda: {**args, "banned": banned()},
+        log_path,
+    )
 
 
 def require_space(data_dir: DataDir, model: ResolvedModel) -> None:

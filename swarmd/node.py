@@ -31,7 +31,7 @@ from swarmd.policy.model.resolve import download_model
 from swarmd.processes.child import settle
 from swarmd.processes.supervise import Child
 from swarmd.protocol.wire import WireError, decode_message
-from swarmd.wiring import make_generate, make_ingest, make_observe, make_share, make_update
+from swarmd.wiring import make_generate, make_guard, make_ingest, make_observe, make_share, make_update
 
 
 async def run_node(
@@ -86,6 +86,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     ingest = partial(_offer, node, inbox)
     children = _make_children(node, model_dir, ingest)
     node.children.update(children)
+    guard = make_guard(node)
     api = Api(
         _facts(node, f"http://{host}:{port}/metrics"),
         node.children,
@@ -93,12 +94,14 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
         node.metrics,
         node.now_ms,
         node.manifest,
+        guard,
     )
     async with trio.open_nursery() as processes:
         processes.start_soon(_signals, node, processes.cancel_scope)
         processes.start_soon(serve, unix, router(api.operator_routes()), BODY_BYTES_MAX)
         processes.start_soon(serve, tcp, router(api.public_routes(), hosts=frozenset({host})))
         processes.start_soon(measure_lag, node.metrics)
+        processes.start_soon(guard.run)
         await _start_children(node, children, processes)
         node.metrics.node_info.labels(
             node.identity.peer_id, node.config.policy.model, node.manifest.name
@@ -153,6 +156,7 @@ def _make_children(node: Node, model_dir: Path, ingest: Callable[[bytes], None])
         plan=lambda: node.memory.name,
         plans=node.memory.names,
         plan_key=node.plan_key,
+        banned=lambda: node.trust.standings.banned_now(node.now_ms() / 1000),
     )
 
     def on_event(name: str, data: dict[str, Any]) -> None:

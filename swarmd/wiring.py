@@ -2,9 +2,11 @@
 
 import random
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from functools import partial
 
 import trio
 
+from swarmd.atomic import write_atomically
 from swarmd.experience.advantages import level
 from swarmd.experience.buffer import Admission, Sample
 from swarmd.experience.rollouts import ScoredRollout
@@ -13,6 +15,7 @@ from swarmd.loops.ask import Ask
 from swarmd.loops.canary import Canary, questions_author
 from swarmd.loops.evaluate import HELD_OUT_AUTHOR, Evaluate
 from swarmd.loops.generate import Generate, OwnBatch
+from swarmd.loops.guard import Guard
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.observe import Observe
 from swarmd.loops.ports import Worker
@@ -104,6 +107,20 @@ def make_ingest(node: Node, inbox: AsyncIterable[bytes]) -> Ingest:
         deadline_s=node.config.questions.deadline_s,
         source=node.config.experience.source,
         trust=node.trust,
+    )
+
+
+def make_guard(node: Node) -> Guard:
+    """The guard."""
+    return Guard(
+        standings=node.trust.standings,
+        own=node.identity.public_key,
+        network=node.children.get("network"),
+        save=partial(write_atomically, node.data_dir.standings),
+        run_blocking=node.run_blocking,
+        progress=node.progress,
+        metrics=node.metrics,
+        now_ms=node.now_ms,
     )
 
 

@@ -8,13 +8,13 @@ import trio.testing
 
 from swarmd.api import Api
 from swarmd.control.http import Request, Response
-from swarmd.errors import ChildDied, LocalError, Temporary
+from swarmd.errors import ChildDied, DiskFull, LocalError, Temporary
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
-from swarmd.protocol.signing import Identity
+from swarmd.protocol.signing import Identity, peer_id_of
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
 from tests.loops.fakes import MS, FakeNetwork
-from tests.loops.parts import MANIFEST, ME, value
+from tests.loops.parts import MANIFEST, ME, OTHER, Loops, value
 from tests.loops.test_status import ABOUT, progress, record, with_peers
 
 OWN = {"pid", "started_ms", "addresses", "num_parameters", "device", "engine", "sandbox"}
@@ -42,6 +42,7 @@ def api(info: dict[str, dict[str, Any]] = STARTED, at: Any = None) -> Api:
         Metrics(),
         lambda: MS,
         MANIFEST,
+        Loops().guard(),
     )
 
 
@@ -53,7 +54,9 @@ def decoded(response: Response) -> Any:
     return json.loads(response.body)
 
 
-@pytest.mark.parametrize("path", ["/v1/status", "/v1/peers", "/v1/id", "/v1/rounds", "/metrics", "/healthz"])
+@pytest.mark.parametrize(
+    "path", ["/v1/status", "/v1/peers", "/v1/id", "/v1/rounds", "/v1/bans", "/metrics", "/healthz"]
+)
 @pytest.mark.parametrize("info", [STARTED, {name: {} for name in STARTED}], ids=["started", "starting"])
 async def test_everything_is_answered_from_the_first_moment(info: dict[str, Any], path: str) -> None:
     response = await ask(api(info, progress()), path)
@@ -184,3 +187,54 @@ async def test_a_node_alone_publishes_nothing() -> None:
 async def test_the_manifest_is_told_byte_for_byte() -> None:
     told = decoded(await ask(api(), "/v1/manifest"))["manifest"]
     assert Manifest.from_bytes(bytes.fromhex(told)).digest == MANIFEST.digest
+
+
+PEER_ID = peer_id_of(OTHER.public_key)
+
+
+async def test_the_operator_bans_and_unbans() -> None:
+    one = api()
+    assert (
+        await ask(one, "/v1/ban", method="POST", peer_id=PEER_ID, for_s="60", reason="spam")
+    ).status == 200
+    (ban,) = decoded(await ask(one, "/v1/bans"))["bans"]
+    assert (ban["peer_id"], ban["by"], ban["reason"], ban["left_s"]) == (PEER_ID, "operator", "spam", 60.0)
+    assert (await ask(one, "/v1/unban", method="POST", peer_id=PEER_ID)).status == 200
+    assert decoded(await ask(one, "/v1/bans"))["bans"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status", "text"),
+    [
+        ("/v1/ban", {}, 400, "peer id"),
+        ("/v1/ban", {"peer_id": "\x1b[2J"}, 400, "peer id"),
+        ("/v1/ban", {"peer_id": peer_id_of(ME.public_key)}, 409, "own id"),
+        ("/v1/ban", {"peer_id": PEER_ID, "for_s": "0"}, 400, "for_s"),
+        ("/v1/ban", {"peer_id": PEER_ID, "for_s": "-1"}, 400, "for_s"),
+        ("/v1/ban", {"peer_id": PEER_ID, "for_s": "9" * 500}, 400, "for_s"),
+        ("/v1/ban", {"peer_id": PEER_ID, "for_s": "²"}, 400, "for_s"),
+        ("/v1/unban", {"peer_id": PEER_ID}, 404, "not banned"),
+        ("/v1/unban", {"peer_id": "x"}, 400, "peer id"),
+    ],
+)
+async def test_what_cannot_be_banned_is_told(
+    path: str, query: dict[str, str], status: int, text: str
+) -> None:
+    one = api()
+    response = await ask(one, path, method="POST", **query)
+    assert response.status == status
+    assert text in decoded(response)["error"]
+    assert one.guard.bans() == []
+
+
+async def test_a_ban_that_cannot_be_written_is_told_and_holds() -> None:
+    one = api()
+
+    def fail(content: bytes) -> None:
+        raise DiskFull("no space")
+
+    one.guard = Loops().guard(save=fail)
+    response = await ask(one, "/v1/ban", method="POST", peer_id=PEER_ID)
+    assert response.status == 500
+    assert "no space" in decoded(response)["error"]
+    assert one.guard.standing_of(PEER_ID) == "banned"

@@ -1,4 +1,4 @@
-"""`swarmd status`, `peers`, `id`, `stop`, `healthcheck`: what a running node says of itself."""
+"""`swarmd status`, `id`, `stop`, `healthcheck`: what a running node says of itself."""
 
 import json
 import math
@@ -22,15 +22,6 @@ def status(data_dir: str | None, as_json: bool) -> None:
     """One screen: model, round, reward, buffer, peers, health."""
     document = ask(locate(data_dir).socket, "/v1/status")
     click.echo(json.dumps(document, indent=2) if as_json else status_screen(document))
-
-
-@click.command()
-@data_dir_option
-@json_option
-def peers(data_dir: str | None, as_json: bool) -> None:
-    """Who is connected, and what came of their messages."""
-    document = ask(locate(data_dir).socket, "/v1/peers")
-    click.echo(json.dumps(document, indent=2) if as_json else peers_table(document["peers"]))
 
 
 @click.command("id")
@@ -97,6 +88,8 @@ def status_screen(document: dict[str, Any]) -> str:
         + ("solo" if document["swarm"]["solo"] else f"{network['num_peers']} peers")
         + f" · scorer {document['sandbox']} · {restarts} process restarts",
     ]
+    if line := trust_line(document["trust"]):
+        lines.append(line)
     for warning in document["health"]:
         lines.append(
             f"Health   ! {warning['code']}  {printable(warning['text'] + ' ' + warning['fix'], 300)}"
@@ -106,16 +99,31 @@ def status_screen(document: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def trust_line(trust: dict[str, Any]) -> str:
+    """One line when somebody is banned or something was dropped for a quota or a ban; else nothing."""
+    dropped = trust.get("dropped", {})
+    if not trust.get("num_banned") and not dropped:
+        return ""
+    unscored = ", ".join(f"{num} for {reason}" for reason, num in sorted(dropped.items())) or "nothing"
+    return (
+        f"Trust    {trust.get('num_proven', 0)} of {trust.get('num_authors', 0)} authors proven"
+        f" · {trust.get('num_banned', 0)} banned · dropped unscored: {unscored}"
+    )
+
+
 def peers_table(rows: list[dict[str, Any]]) -> str:
     """The peers document for people; every string of a peer is made harmless."""
     if not rows:
         return "no peers"
-    head = ("peer id", "dir", "rtt ms", "accepted", "ignored", "rejected", "held", "used", "agent", "address")
+    head = (
+        "peer id", "dir", "rtt ms", "standing", "accepted", "ignored", "rejected", "held", "used", "agent", "address",
+    )  # fmt: skip
     table = [head] + [
         (
             printable(row["peer_id"]),
             printable(str(row["direction"]), 3),
             "-" if row["rtt_s"] is None else f"{row['rtt_s'] * 1000:.0f}",
+            printable(row["standing"]),
             *(str(row[key]) for key in ("accepted", "ignored", "rejected", "rollouts_held", "rollouts_used")),
             printable(row["agent"] or "-"),
             printable(row["address"] or "-"),

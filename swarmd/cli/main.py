@@ -11,9 +11,10 @@ from swarmd import __version__
 from swarmd.cli.contribute import contribute
 from swarmd.cli.doctor import doctor
 from swarmd.cli.experiment import experiment
-from swarmd.cli.look import healthcheck, peers, show_id, status, stop
+from swarmd.cli.look import healthcheck, show_id, status, stop
 from swarmd.cli.maintain import config, export
 from swarmd.cli.manifest import manifest
+from swarmd.cli.peers import peers
 from swarmd.cli.printable import readable
 from swarmd.cli.run import start
 from swarmd.errors import SwarmdError

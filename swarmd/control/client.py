@@ -50,8 +50,16 @@ def ask(
         connection.close()
     if response.status != 200:
         kind = Temporary if response.status == 503 else SwarmdError
-        raise kind(f"swarmd answered {response.status}: {answer.decode('utf-8', 'replace').strip()}")
+        raise kind(_told(answer), f"swarmd answered {response.status}")
     try:
         return json.loads(answer)
     except ValueError as error:
         raise SwarmdError(f"the answer of swarmd in {path.parent} was cut off", str(error)) from None
+
+
+def _told(answer: bytes) -> str:
+    """What the daemon says went wrong."""
+    try:
+        return str(json.loads(answer)["error"])
+    except (ValueError, KeyError, TypeError):
+        return answer.decode("utf-8", "replace").strip()

@@ -66,6 +66,8 @@ class Ingest:
             return
         if refusal := self._refusal(verified):
             self.metrics.trust_dropped.labels(refusal).inc()
+            dropped = self.progress.trust.setdefault("dropped", {})
+            dropped[refusal] = dropped.get(refusal, 0) + 1
             self._discard("banned" if refusal == "banned" else "over_quota", num_rollouts)
             return
         try:

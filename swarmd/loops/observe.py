@@ -6,6 +6,7 @@ Looks only; nothing here decides anything.
 import heapq
 import logging
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +18,11 @@ from swarmd.errors import LocalError
 from swarmd.experience.buffer import BufferCounts
 from swarmd.loops.ports import Caller, RunBlocking
 from swarmd.loops.progress import Progress
+from swarmd.loops.status import RECENT_ROUNDS
 from swarmd.metrics import CounterMirror, Metrics
 from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import peer_id_of
+from swarmd.trust.effective import effective_number
 
 log = logging.getLogger(__name__)
 LAG_INTERVAL_S = 1.0
@@ -76,6 +79,9 @@ class Observe:
         metrics.buffer_rollouts.labels("uninformative").set(counts.num_rollouts - counts.num_informative)
         metrics.buffer_bytes.set(counts.size_bytes)
         metrics.buffer_sources.set(len(counts.by_author))
+        metrics.trust_effective.labels("buffer").set(effective_number(counts.by_author.values()))
+        used = sum((Counter(r.get("used_by_author")) for r in self._recent()), Counter[str]())
+        metrics.trust_effective.labels("rounds").set(effective_number(used.values()))
         self.progress.buffer = {
             "num_rollouts": counts.num_rollouts,
             "num_informative": counts.num_informative,
@@ -87,6 +93,9 @@ class Observe:
                 )
             },
         }
+
+    def _recent(self) -> list[dict[str, Any]]:
+        return list(self.progress.rounds)[-RECENT_ROUNDS:]
 
     async def _network(self, network: Caller) -> None:
         try:
@@ -107,9 +116,20 @@ class Observe:
         for rule, num in verdicts.items():
             by_verdict[VERDICT_OF[rule].value] += num
         by_verdict["ignore"] += stats["rate_limited"]
+        refused = {
+            "connection": stats.get("banned_connections", 0),
+            "message": stats.get("banned_messages", 0) + stats.get("gossip", {}).get("blacklisted", 0),
+        }
         grown = self._mirror.growth(
-            {"received": stats["received"], **by_verdict, **{f"rule {r}": n for r, n in verdicts.items()}}
+            {
+                "received": stats["received"],
+                **by_verdict,
+                **{f"rule {r}": n for r, n in verdicts.items()},
+                **refused,
+            }
         )
+        for what in refused:
+            metrics.trust_refused.labels(what).inc(grown[what])
         metrics.mesh_peers.set(stats["mesh_peers"])
         metrics.received.inc(grown["received"])
         for verdict in by_verdict:

@@ -46,6 +46,7 @@ class Progress:
     num_shared: int = 0
     num_received: int = 0
     network: dict[str, Any] = field(default_factory=dict)
+    trust: dict[str, Any] = field(default_factory=dict)
     buffer: dict[str, Any] = field(default_factory=dict)
     stop_requested: bool = False
     evaluate_at_stop: bool = False

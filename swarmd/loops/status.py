@@ -1,6 +1,6 @@
 """The documents that a person or program sees of the loops: status, peers, identity. Schema version 1."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,7 @@ def status_document(
             "used_by_author": progress.used_by_author,
         },
         "buffer": progress.buffer,
+        "trust": progress.trust,
         "network": {
             "num_peers": len({peer["peer_id"] for peer in peers}),
             "addresses": list(about.addresses),
@@ -136,14 +137,15 @@ def _warning(code: str, text: str, fix: str) -> dict[str, str]:
     return {"code": code, "text": text, "fix": fix}
 
 
-def peers_document(progress: Progress) -> dict[str, Any]:
-    """`/v1/peers`: who is connected and what came of their messages."""
+def peers_document(progress: Progress, standing_of: Callable[[str], str]) -> dict[str, Any]:
+    """`/v1/peers`: who is connected, what came of their messages, and how each stands (`new`, `proven` or `banned`)."""
     by_author = progress.buffer.get("by_author", {})
     peers = [
         {
             **peer,
             "rollouts_held": by_author.get(peer["peer_id"], 0),
             "rollouts_used": progress.used_by_author.get(peer["peer_id"], 0),
+            "standing": standing_of(peer["peer_id"]),
         }
         for peer in progress.network.get("peers", [])
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from swarmd.cli.look import duration, number, peers_table, sparkline
+from swarmd.cli.look import duration, number, peers_table, sparkline, trust_line
 from swarmd.cli.main import swarmd
 from swarmd.cli.printable import printable
 from swarmd.errors import NotRunning, SwarmdError
@@ -17,6 +17,9 @@ from tests.loops.fakes import MS, peer_row
 from tests.loops.test_status import ABOUT, UP, progress, record, with_peers
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\n\u202e\u200b\x00\x9b31m"
+
+
+NOTHING = {"rollouts_held": 0, "rollouts_used": 0, "standing": "new"}
 
 
 def run(*arguments: str) -> Result:
@@ -89,11 +92,13 @@ def test_programs_get_the_document_as_it_is(tmp_path: Path, command: str, target
 
 
 def test_peers_are_a_table(tmp_path: Path) -> None:
-    said = ask(tmp_path, {"GET /v1/peers": (200, peers_document(with_peers()))}, "peers")
+    said = ask(
+        tmp_path, {"GET /v1/peers": (200, peers_document(with_peers(), lambda peer_id: "proven"))}, "peers"
+    )
     assert said.exit_code == 0
     head, first, *_ = said.output.splitlines()
-    assert head.startswith("peer id  dir  rtt ms  accepted  ignored  rejected  held  used  agent")
-    assert first.split() == ["a", "out", "2", *"00000", "swarmd/0", "/ip4/127.0.0.1/tcp/1"]
+    assert head.startswith("peer id  dir  rtt ms  standing  accepted  ignored  rejected  held  used  agent")
+    assert first.split() == ["a", "out", "2", "proven", *"00000", "swarmd/0", "/ip4/127.0.0.1/tcp/1"]
 
 
 def test_nobody_is_said_to_be_there(tmp_path: Path) -> None:
@@ -101,17 +106,29 @@ def test_nobody_is_said_to_be_there(tmp_path: Path) -> None:
     assert (said.exit_code, said.output) == (0, "no peers\n")
 
 
-@pytest.mark.parametrize("column", ["peer_id", "agent", "address", "direction"])
+@pytest.mark.parametrize("column", ["peer_id", "agent", "address", "direction", "standing"])
 def test_a_peer_cannot_write_on_the_terminal(column: str) -> None:
-    row = {**peer_row("a"), "rollouts_held": 0, "rollouts_used": 0, column: HOSTILE}
+    row = {**peer_row("a"), **NOTHING, column: HOSTILE}
     lines = peers_table([row, row]).splitlines()
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)
 
 
 def test_a_peer_that_says_little_is_a_row_too() -> None:
-    row = {**peer_row("a", rtt_s=None, agent="", address=None), "rollouts_held": 0, "rollouts_used": 0}
-    assert peers_table([row]).splitlines()[1].split() == ["a", "out", "-", *"00000", "-", "-"]
+    row = {**peer_row("a", rtt_s=None, agent="", address=None), **NOTHING}
+    assert peers_table([row]).splitlines()[1].split() == ["a", "out", "-", "new", *"00000", "-", "-"]
+
+
+@pytest.mark.parametrize("trust", [{}, {"num_authors": 9, "num_proven": 3, "num_banned": 0}])
+def test_while_nobody_is_banned_and_nothing_dropped_there_is_nothing_to_say(trust: dict[str, Any]) -> None:
+    assert trust_line(trust) == ""
+
+
+def test_bans_and_drops_are_one_line(tmp_path: Path) -> None:
+    trust = {"num_authors": 9, "num_proven": 3, "num_banned": 1, "dropped": {"cpu": 2, "banned": 7}}
+    said = ask(tmp_path, {"GET /v1/status": (200, status(trust=trust))}, "status")
+    expected = "Trust    3 of 9 authors proven · 1 banned · dropped unscored: 7 for banned, 2 for cpu"
+    assert expected in said.output.splitlines()
 
 
 def test_a_long_string_is_cut() -> None:

@@ -190,8 +190,22 @@ class FakeNetwork(FakeChild):
     def __init__(self, num_peers: int = 1) -> None:
         super().__init__()
         self.num_peers = num_peers
+        self.up = True
+        self.info: dict[str, Any] = {}
+        self.pid: int | None = None
+        self.num_restarts = 0
+        self.found: list[tuple[bytes, str, int]] = []
+        self.banned: list[bytes] = []
         self.totals: dict[str, Any] = {"received": 0, "rate_limited": 0}
         self.verdicts: dict[str, int] = {}
+
+    def evidence(self) -> list[tuple[bytes, str, int]]:
+        found, self.found = self.found, []
+        return found
+
+    def ban(self, keys: list[bytes]) -> dict[str, int]:
+        self.banned = list(keys)
+        return {"closed": 0}
 
     def publish(self, data: bytes) -> dict[str, int]:
         return {"mesh_peers": self.num_peers, "subscribers": self.num_peers}

@@ -16,6 +16,7 @@ from swarmd.loops.ask import Ask
 from swarmd.loops.canary import Canary
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.generate import Generate, OwnBatch
+from swarmd.loops.guard import Guard
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.progress import Progress
 from swarmd.loops.rollback import Rollback
@@ -93,6 +94,7 @@ class Loops:
         self.split = split
         self.streams = Streams(b"m" * 32, manifest.digest)
         self.trust = unlimited()
+        self.later_s = 0.0
         self.reserved: list[int] = []
         self.external: list[ScoredRollout] = []
         self.records: list[dict[str, Any]] = []
@@ -157,6 +159,18 @@ class Loops:
             deadline_s=20.0,
             trust=self.trust,
             source=source,
+        )
+
+    def guard(self, *, save: Callable[[bytes], None] = lambda content: None) -> Guard:
+        return Guard(
+            standings=self.trust.standings,
+            own=ME.public_key,
+            network=self.network,
+            save=save,
+            run_blocking=inline,
+            progress=self.progress,
+            metrics=self.metrics,
+            now_ms=lambda: MS + round(self.later_s * 1000),
         )
 
     def evaluate(self, *, num_questions: int = 8) -> Evaluate:

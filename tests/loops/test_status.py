@@ -118,9 +118,12 @@ def test_a_checkpoint_that_fails_is_told(error: StateError | DiskFull, code: str
 def test_a_peer_is_shown_with_what_it_gave() -> None:
     at = with_peers()
     at.buffer, at.used_by_author = {"by_author": {"b": 3}}, {"b": 2}
-    rows = {row["peer_id"]: row for row in peers_document(at)["peers"]}
+    rows = {
+        row["peer_id"]: row for row in peers_document(at, {"a": "new", "b": "banned"}.__getitem__)["peers"]
+    }
     assert (rows["b"]["rollouts_held"], rows["b"]["rollouts_used"]) == (3, 2)
     assert (rows["a"]["rollouts_held"], rows["a"]["rollouts_used"]) == (0, 0)
+    assert (rows["a"]["standing"], rows["b"]["standing"]) == ("new", "banned")
 
 
 def test_addresses_can_be_given_to_others_as_they_stand() -> None:
