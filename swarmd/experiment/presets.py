@@ -74,6 +74,7 @@ _NO_GUARDS = {
     "trust.author_share_max": "1",
     "trust.quotas": "off",  # of CPU time, which no simulation repeats
     "trust.canary": "off",
+    "experience.reward_spread_min": "0",
 }
 _TINY = {"policy.device": "cpu", "policy.threads": "1", "evaluate.completions": "1", **_NO_GUARDS}
 # Of a core that others use too: 4 nodes, 40 rounds, mixes 8/0 to 2/6, from the seconds in their records. Half of it on a free core.
