@@ -24,7 +24,7 @@ NEWEST = 0.2
 FADING = 0.1
 # Completions a question by which a suspicion is confirmed: half the error of the first look, for 128 completions now and then.
 CONFIRMING = 4
-# Standard errors from which there is a suspicion, without which nothing is confirmed. With 2 it is one look in 7 to 100 of a policy
+# Standard errors from which there is a suspicion, without which nothing is confirmed. With 2 it is one look in 6 to 100 of a policy
 # that stands still, the more the fewer answers are right.
 SUSPICION_ERRORS = 2.0
 # Falls in a row after which the node learns from itself alone until it has been measured again.
