@@ -6,12 +6,14 @@ most that `message_bytes_max` allows) of ordinary rollouts; a sandbox that costs
 """
 
 import argparse
+import io
 import math
 import os
 import random
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from swarmd.processes.child import settle
@@ -82,7 +84,7 @@ def validation(repetitions: int, num_messages: int) -> bool:
         )
         reached &= p99 < GOAL_P99_MS or name not in ("typical", "incompressible", "beyond ASCII")
     print(
-        "(many small: 4,096 completions of a few characters, as many as `reasoning` lets into one message; no goal)\n"
+        "(many small: as many completions of a few characters as `reasoning` lets into one message; no goal)\n"
     )
     return reached
 
@@ -116,12 +118,14 @@ def scoring(name: str, repetitions: int, num_completions: int) -> bool:
         }
         spent: dict[str, list[Call]] = {way: [] for way in ways}
         for _ in range(repetitions):
-            batches = [_items(rng, sources, batch) for _ in range(max(1, num_completions // batch))]
+            with redirect_stdout(io.StringIO()):  # bf prints dots while it generates
+                batches = [_items(rng, sources, batch) for _ in range(max(1, num_completions // batch))]
             totals = {way: [0.0, 0.0] for way in ways}
             for number, items in enumerate(batches):
                 order = list(ways)
                 for way in order[number % 3 :] + order[: number % 3]:
-                    cpu, wall = ways[way](items)
+                    with redirect_stdout(io.StringIO()):
+                        cpu, wall = ways[way](items)
                     totals[way][0] += cpu
                     totals[way][1] += wall
             for way, (cpu, wall) in totals.items():

@@ -71,7 +71,7 @@ def largest(
     limits = manifest.limits
     num_chars = 700
     rollouts: list[Rollout] = []
-    best = b""
+    best, num_best = b"", 0
     while len(rollouts) < limits.rollouts_max:
         number = len(rollouts)
         completions = tuple(
@@ -94,8 +94,8 @@ def largest(
         )
         if len(message) > limits.message_bytes_max or not _opens(message, manifest):
             break
-        best = message
-    return best, _content_bytes(best), (len(rollouts) - 1) * num_completions
+        best, num_best = message, (number + 1) * num_completions
+    return best, _content_bytes(best), num_best
 
 
 def _body(message: bytes) -> bytes:
