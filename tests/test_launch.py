@@ -15,6 +15,7 @@ from swarmd.launch import (
     TOKENS_MAX,
     child_specs,
     count_gpus,
+    network_spec,
     place,
     policy_settings,
     require_space,
@@ -180,3 +181,13 @@ def test_libraries_cache_within_the_data_directory(tmp_path: Path) -> None:
     assert {specs["generation"].env[f"VLLM_{what}_ROOT"] for what in ("CACHE", "CONFIG")} == {
         str(tmp_path / "cache")
     }
+
+
+def test_a_network_process_begins_with_the_bans_of_that_moment(tmp_path: Path) -> None:
+    banned = [b"a" * 32]
+    spec = network_spec(
+        config(), DataDir(tmp_path), tmp_path / "log", b"s" * 32, MANIFEST, lambda: list(banned)
+    )
+    first = spec.args()["banned"]
+    banned.clear()
+    assert (first, spec.args()["banned"]) == ([b"a" * 32], [])
