@@ -16,7 +16,8 @@ from swarmd.errors import DiskFull, LocalError
 from swarmd.experience.advantages import is_informative
 from swarmd.experience.buffer import AddResult
 from swarmd.experience.sampling import Source
-from swarmd.loops.ports import SCORER_HANG_S, Caller, NowMs, RunBlocking
+from swarmd.loops.pieces import score_in_pieces
+from swarmd.loops.ports import Caller, NowMs, RunBlocking
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
@@ -138,9 +139,7 @@ class Ingest:
             for rollout in verified.batch.rollouts
         ]
         started = time.perf_counter()
-        scores: dict[str, Any] = await self.scorer.call(
-            "score", items=items, deadline_s=self.deadline_s, within_s=2 * self.deadline_s + SCORER_HANG_S
-        )
+        scores = await score_in_pieces(self.scorer, items, self.deadline_s)
         self.metrics.score_seconds.observe(time.perf_counter() - started)
         for reason, num in scores["reasons"].items():
             self.metrics.score_failures.labels(reason).inc(num)
@@ -151,7 +150,7 @@ class Ingest:
     def _account(self, author: bytes, scores: dict[str, Any]) -> None:
         """Charge what the scoring took, and count what the scorer saw the author's text try."""
         now_s = self.now_ms() / 1000
-        self.trust.quotas.charge_cpu(author, scores.get("cpu_s", 0.0), now_s)
+        self.trust.quotas.charge_cpu(author, scores["cpu_s"], now_s)
         for evidence in found_by_scorer(scores["reasons"]):
             self.metrics.trust_evidence.labels(evidence).inc()
             if self.trust.standings.accuse(author, evidence, now_s) is not None:

@@ -33,7 +33,21 @@ def test_a_session_without_a_find_is_a_row_of_figures(monkeypatch, capsys):
     assert run(monkeypatch, report(), report()) == 0
     head, row, _, total = capsys.readouterr().out.splitlines()
     assert head.split()[:3] == ["target", "executions", "per"]
-    assert row.split() == ["message", "1200", "120", "200", "4.50", "ms", "9.00", "ms", "1.5", "MB", "30", "500", "20"]
+    assert row.split() == [
+        "message",
+        "1200",
+        "120",
+        "200",
+        "4.50",
+        "ms",
+        "9.00",
+        "ms",
+        "1.5",
+        "MB",
+        "30",
+        "500",
+        "20",
+    ]
     assert total.startswith("2400 executions in 20 s, 120 a second (200 a second of CPU time)")
 
 

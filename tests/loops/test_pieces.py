@@ -1,0 +1,65 @@
+"""A batch in pieces: nothing is lost or reordered, no piece is large, and one deadline holds for all."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swarmd.errors import LocalError
+from swarmd.loops.pieces import COMPLETIONS_MAX, pieces, score_in_pieces
+from tests.loops.fakes import FakeScorer
+from tests.loops.parts import MANIFEST
+
+
+@given(st.lists(st.integers(1, 64), min_size=1, max_size=100))
+def test_pieces_are_the_items_in_order_and_none_is_too_large(sizes: list[int]) -> None:
+    items = [[0, seed, ["text"] * size] for seed, size in enumerate(sizes)]
+    found = list(pieces(items))
+    assert [item for piece in found for item in piece] == items
+    assert all(sum(len(texts) for _, _, texts in piece) <= COMPLETIONS_MAX for piece in found)
+
+
+def test_an_item_larger_than_a_piece_is_one_by_itself() -> None:
+    items = [[0, seed, ["text"] * size] for seed, size in enumerate((1, COMPLETIONS_MAX + 1, 1))]
+    assert [len(piece) for piece in pieces(items)] == [1, 1, 1]
+
+
+async def test_the_whole_is_what_one_call_would_have_answered() -> None:
+    scorer = FakeScorer(MANIFEST)
+    items = [[0, seed, ["good", "bad"] * 32] for seed in range(20)]
+    once = scorer.score(items, 20.0)
+    found = await score_in_pieces(scorer, items, 20.0)
+    assert {**found, "cpu_s": None} == {**once, "cpu_s": None}
+    assert found["cpu_s"] > once["cpu_s"]
+
+
+async def test_reasons_add_up_and_the_deadline_only_shrinks() -> None:
+    asked: list[float] = []
+
+    class Failing(FakeScorer):
+        def score(self, items: list[list[Any]], deadline_s: float) -> dict[str, Any]:
+            asked.append(deadline_s)
+            return {**super().score(items, deadline_s), "reasons": {"no_answer": 2}}
+
+    found = await score_in_pieces(Failing(MANIFEST), [[0, seed, ["bad"] * 64] for seed in range(20)], 20.0)
+    assert found["reasons"] == {"no_answer": 2 * len(asked)}
+    assert len(asked) == 3
+    assert sorted(asked, reverse=True) == asked
+    assert asked[0] <= 20.0
+
+
+async def test_no_piece_is_asked_after_one_failed() -> None:
+    class Dying(FakeScorer):
+        num_calls = 0
+
+        def score(self, items: list[list[Any]], deadline_s: float) -> dict[str, Any]:
+            self.num_calls += 1
+            raise LocalError("gone")
+
+    scorer = Dying(MANIFEST)
+    try:
+        await score_in_pieces(scorer, [[0, seed, ["bad"] * 64] for seed in range(20)], 20.0)
+    except LocalError:
+        assert scorer.num_calls == 1
+    else:
+        raise AssertionError("a dead scorer is an error")
