@@ -20,6 +20,10 @@ BELOW_RULES = (
     "equivocation",
 )
 
+# What was accepted and not scored, by what its author had used up.
+QUOTAS, DROPPED = ("bytes", "tokens", "cpu"), 'trust_dropped_total{reason="%s"}'
+BANS = 'trust_bans_total{by="points"}'
+
 
 @dataclass(frozen=True)
 class Row:
@@ -32,6 +36,7 @@ class Row:
         accepted: attackers' messages that passed the rules; about, since honest ones under way are not told apart.
         judged: messages of anybody not accepted, by rule, and those dropped before any rule.
         stored, used: attackers' rollouts in the buffers at the end, and those trained on in the window.
+        banned: bans that the nodes spoke in the window.
         cpu_s: CPU seconds by part; quiet_cpu_s the same in as much quiet time.
         rounds, quiet_rounds: rounds done, and those that quiet time of this length would have had.
         lost: rounds that failed.
@@ -49,6 +54,7 @@ class Row:
     judged: Mapping[str, int]
     stored: int
     used: int
+    banned: int
     cpu_s: Mapping[str, float]
     quiet_cpu_s: Mapping[str, float]
     rounds: int
@@ -87,6 +93,7 @@ def row_of(
         judged=_judged(window),
         stored=sum(sum(one.stored_of.get(peer, 0) for peer in hostile) for one in window.after),
         used=int(window.growth(lambda one: sum(one.used_of.get(peer, 0) for peer in hostile))),
+        banned=int(window.growth(lambda one: one.metrics.get(BANS, 0.0))),
         cpu_s=window.cpu_s(),
         quiet_cpu_s={part: share * sum(one[part] for one in calm) for part in PARTS},
         rounds=int(window.num_rounds),
@@ -127,21 +134,36 @@ def _judged(window: Window) -> dict[str, int]:
     found["rate_limited"] = window.growth(lambda one: one.stats.get("rate_limited", 0))
     for name in BELOW_RULES:
         found[name] = window.growth(lambda one, name=name: one.stats.get("gossip", {}).get(name, 0))
+    for reason in QUOTAS:
+        found[f"over quota of {reason}"] = window.growth(
+            lambda one, reason=reason: one.metrics.get(DROPPED % reason, 0.0)
+        )
     return {rule: int(num) for rule, num in found.items() if num}
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as text, with what was tried below the figures of each."""
-    head = ("attack", "sent", "held", "accepted", "stored", "used", "CPU s: daemon", "network", "scorer")
+    head = (
+        "attack",
+        "sent",
+        "held",
+        "accepted",
+        "stored",
+        "used",
+        "banned",
+        "CPU s: daemon",
+        "network",
+        "scorer",
+    )
     head += ("rounds", "own reward", "restarts", "lost", "its CPU s")
-    lines = [_line(head), _line(("",) * 6 + ("of victims (quiet)",) + ("(quiet)",) * 4)]
+    lines = [_line(head), _line(("",) * 7 + ("of victims (quiet)",) + ("(quiet)",) * 4)]
     for row in rows:
         cpu = [f"{row.cpu_s[part]:.1f} ({row.quiet_cpu_s[part]:.1f})" for part in PARTS]
         rounds, reward = (
             f"{row.rounds} ({row.quiet_rounds:.0f})",
             f"{_told(row.reward)} ({_told(row.quiet_reward)})",
         )
-        reached = (row.name, row.sent, row.held, row.accepted, row.stored, row.used)
+        reached = (row.name, row.sent, row.held, row.accepted, row.stored, row.used, row.banned)
         lines.append(
             _line((*reached, *cpu, rounds, reward, row.restarts, row.lost, f"{row.attacker_cpu_s:.1f}"))
         )
@@ -150,7 +172,7 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-_WIDTHS = (18, 7, 6, 9, 8, 6, 19, 12, 12, 12, 16, 9, 5, 10)
+_WIDTHS = (18, 7, 6, 9, 8, 6, 8, 19, 12, 12, 12, 16, 9, 5, 10)
 
 
 def _line(cells: Sequence[object]) -> str:
