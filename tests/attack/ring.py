@@ -5,7 +5,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,11 +79,24 @@ class Ring:
 
     @asynccontextmanager
     async def peers(self, num: int, *, listens: bool = True) -> AsyncIterator[list[HostilePeer]]:
-        """Several of them."""
-        async with AsyncExitStack() as stack:
-            yield [
-                await stack.enter_async_context(self.peer(number, listens=listens)) for number in range(num)
-            ]
+        """Several of them, started at the same time."""
+        found: list[HostilePeer] = []
+
+        async def live(number: int, *, task_status: trio.TaskStatus[HostilePeer]) -> None:
+            async with self.peer(number, listens=listens) as peer:
+                task_status.started(peer)
+                await trio.sleep_forever()
+
+        async with trio.open_nursery() as lives:
+
+            async def begin(number: int) -> None:
+                found.append(await lives.start(live, number))
+
+            async with trio.open_nursery() as beginnings:
+                for number in range(num):
+                    beginnings.start_soon(begin, number)
+            yield found
+            lives.cancel_scope.cancel()
 
     async def in_turns(self, acts: Iterable[Act], *, per_identity: int = 4, pace_s: float = 0.05) -> None:
         """Do these, with a new identity and new connections after every few: one that was caught is left behind."""

@@ -20,7 +20,7 @@ from tests.attack.deeds import MUTE
 from tests.attack.looks import PARTS, Look, patient_look
 
 # An attacker's process imports for some seconds, more on busy cores.
-BEGIN_S = 90.0
+BEGIN_S = 180.0
 
 
 @dataclass(frozen=True)
