@@ -25,8 +25,8 @@ MULTISTREAM = b"\x13/multistream/1.0.0\n"
 HALF_OPEN_PER_VICTIM = 100
 HALF_OPEN_IN_COMPANY = 32  # half of the handshakes that a node has under way at once
 STREAMS_MAX = 300
-# Twenty subscribers that stop reading take a place in the mesh first: two heartbeats.
-SETTLE_S = 2.5
+# Twenty subscribers that stop reading take a place in the mesh first: some heartbeats.
+SETTLE_S = 6.0
 
 
 async def slow_readers(ring: Ring) -> None:
