@@ -135,7 +135,7 @@ def _edit(root: dict[str, Any], taker: Taker) -> None:
     elif action == 3 and isinstance(holder, dict) and holder is not root:
         holder[_key(taker)] = _value(taker)
     elif action == 4 and isinstance(holder, dict) and type(holder[key]) is int:
-        holder[key] = min(holder[key] + taker.byte() - 128, 2**64 - 1)
+        holder[key] = max(-(2**63), min(holder[key] + taker.byte() - 128, 2**64 - 1))  # what msgpack can say
 
 
 def _places(root: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
