@@ -147,6 +147,7 @@ def make_update(node: Node) -> Update:
         on_round=report.round,
         on_evaluation=report.evaluation,
         hand_over=_hand_over(node) if node.placement.kind == "split" else None,
+        note_use=node.trust.note_use,
         rollback=_rollback(node) if config.trust.canary == "on" and config.num_external_max else None,
     )
 

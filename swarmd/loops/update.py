@@ -33,13 +33,15 @@ RETRY_S = 1.0
 # (64 MiB), and a peer could have every round of a node with a large J fail. At double, own rollouts find too little room beside it.
 EXTERNAL_BYTES_MAX = 24 * 2**20
 
+NoteUse = Callable[[Sequence[bytes], Sequence[bytes]], None]
 Draw = Callable[[int, random.Random, Sequence[ScoredRollout]], Sample]
 
 
 @dataclass
 class Update:
     """The update loop. `num_external` is J of the mix, `draw` samples so many external rollouts beside a round's own ones,
-    `hand_over` brings new weights to another generation child, and `rollback` acts on the canary.
+    `hand_over` brings new weights to another generation child, `rollback` acts on the canary, and `note_use` is told the authors of
+    a round's external rollouts and of those that the update left out.
     """
 
     learner: Caller
@@ -60,6 +62,7 @@ class Update:
     hand_over: Callable[[], Awaitable[Any]] | None = None
     balance: Balance = "fixed"
     rollback: Rollback | None = None
+    note_use: NoteUse = lambda used, left_out: None
     _saved_round: int | None = None
     _oldest_version: int = 0
 
@@ -161,7 +164,10 @@ class Update:
         drawn_ms, version = self.now_ms(), self.progress.policy_version
         self.progress.count_used(used_by_author(sample))
         self.progress.canary = self.progress.canary.used(len(sample.rollouts))
-        stats = await self._step(number, [*own.rollouts, *sample.rollouts])
+        training_set = [*own.rollouts, *sample.rollouts]
+        stats = await self._step(number, training_set)
+        left_out = [training_set[place].author for place in stats.pop("left_out", ())]
+        self.note_use([rollout.author for rollout in sample.rollouts], left_out)
         self.progress.round, self.progress.policy_version = number, stats["policy_version"]
         await self._hand_over()
         record = {

@@ -12,13 +12,18 @@ VERSION = 1
 # 4,096 authors and as many bans of both kinds, 600 bytes each at the most; a longer file is none of ours.
 BYTES_MAX = 8 * 2**20
 _NUMBERS = ("num_scored", "num_informative", "num_duplicate", "num_copied", "num_bans")
+# Not in files of earlier builds.
+_LATER = ("num_used", "num_left_out")
 _TIMES = ("points", "points_at_s", "banned_until_s")
 
 
 def encode(standings: Standings, now_s: float) -> bytes:
     """The file's content. Authors come in the order of when they were last seen."""
     authors = [
-        {"peer_id": peer_id_of_key(author), **{name: getattr(one, name) for name in (*_NUMBERS, *_TIMES)}}
+        {
+            "peer_id": peer_id_of_key(author),
+            **{name: getattr(one, name) for name in (*_NUMBERS, *_LATER, *_TIMES)},
+        }
         for author, one in standings.by_author.items()
     ]
     bans = [
@@ -62,6 +67,7 @@ def decode_into(standings: Standings, data: bytes, now_s: float) -> None:
 
 def _standing(entry: dict[str, Any]) -> Standing:
     numbers = {name: _number(entry[name], whole=True) for name in _NUMBERS}
+    numbers |= {name: _number(entry.get(name, 0), whole=True) for name in _LATER}
     return Standing(**numbers, **{name: _number(entry[name]) for name in _TIMES})
 
 

@@ -14,6 +14,9 @@ AUTHORS_MAX = 4096
 # What the first ban lasts; each further one twice as long, up to a day. An honest node that was banned by a bug of ours is back
 # within minutes, and after ten in a row an attacker has a day off.
 BAN_S, BAN_S_MAX = 300.0, 86_400.0
+# An author is foreign here when more than half of what was last used of it was left out of the update, once so many were used. What
+# is remembered halves at the second number, so that a policy that comes to speak like the author soon takes it in again.
+USED_MIN, USED_MAX = 8, 64
 # One earlier ban is forgotten for each day without one.
 BAN_FORGOTTEN_S = 86_400.0
 REASON_CHARS_MAX = 200
@@ -27,6 +30,7 @@ class Standing:
 
     `num_scored` counts rollouts that were scored here without a finding of guard or sandbox, `num_informative` those of them with
     unequal rewards, `num_duplicate` rollouts that came before, `num_copied` completions that another author signed before.
+    `num_used` counts its rollouts that were drawn for updates lately, `num_left_out` those of them that the updates left out.
     `points` are as of `points_at_s`; `num_bans` is how often it was banned for them, the last time until `banned_until_s`.
     """
 
@@ -34,6 +38,8 @@ class Standing:
     num_informative: int = 0
     num_duplicate: int = 0
     num_copied: int = 0
+    num_used: int = 0
+    num_left_out: int = 0
     points: float = 0.0
     points_at_s: float = 0.0
     num_bans: int = 0
@@ -79,9 +85,14 @@ class Standings:
         return self.by_author.get(author)
 
     def proven(self, author: bytes) -> bool:
-        """Whether enough rollouts of this author were scored here for it to be more than a new identity, which costs nothing."""
+        """Whether enough rollouts of this author were scored here for it to be more than a new identity, which costs nothing.
+
+        And whether this policy can use them: who writes what it would never write takes the place of others in every draw.
+        """
         standing = self.by_author.get(author)
-        return standing is not None and standing.num_scored >= self.proven_rollouts
+        return (
+            standing is not None and standing.num_scored >= self.proven_rollouts and not _is_foreign(standing)
+        )
 
     def banned(self, author: bytes, now_s: float) -> bool:
         """Whether a ban holds."""
@@ -108,6 +119,15 @@ class Standings:
         standing.num_informative += num_informative
         standing.num_duplicate += num_duplicate
         standing.num_copied += num_copied
+
+    def used(self, author: bytes, *, num_used: int, num_left_out: int) -> None:
+        """Rollouts of this author were drawn for an update, and so many of them left out of it."""
+        standing = self._touch(author)
+        standing.num_used += num_used
+        standing.num_left_out += num_left_out
+        while standing.num_used > USED_MAX:
+            standing.num_used //= 2
+            standing.num_left_out //= 2
 
     def points(self, author: bytes, now_s: float) -> float:
         """Points left at this moment."""
@@ -178,6 +198,10 @@ class Standings:
 def ban_length_s(num_before: int) -> float:
     """How long the next ban lasts after so many."""
     return float(min(BAN_S * 2.0 ** min(num_before, 20), BAN_S_MAX))
+
+
+def _is_foreign(standing: Standing) -> bool:
+    return standing.num_used >= USED_MIN and 2 * standing.num_left_out > standing.num_used
 
 
 def _remembered(standing: Standing, now_s: float) -> int:

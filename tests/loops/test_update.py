@@ -56,6 +56,15 @@ async def test_too_few_external_rollouts_are_reported_and_not_waited_for(
     assert loops.count("train_rounds_total") == 1
 
 
+async def test_whose_rollouts_were_left_out_is_told_and_not_recorded() -> None:
+    loops, told = Loops(), list[tuple[int, list[bytes]]]()
+    loops.external = [external_rollout(counter) for counter in range(4)]
+    loops.learner.stats = {"left_out": [1, 4]}
+    record = await one_round(loops, note_use=lambda used, out: told.append((len(used), out)))
+    assert told == [(4, [OTHER.public_key] * 2)]
+    assert "left_out" not in record
+
+
 async def test_a_node_alone_is_short_of_nothing() -> None:
     loops = Loops()
     record = await one_round(loops, num_external=0)

@@ -17,6 +17,7 @@ NOW_S = 1_700_000_000.0
 def some() -> Standings:
     one = Standings(proven_rollouts=2, ban_points=100.0)
     one.scored(AUTHOR, num_rollouts=3, num_informative=1, num_duplicate=2, num_copied=4)
+    one.used(AUTHOR, num_used=5, num_left_out=2)
     one.accuse(OTHER, "signed_reject", NOW_S, num=5)
     one.accuse(AUTHOR, "forwarded_reject", NOW_S)
     one.ban(b"\x12\x20" + b"c" * 32, NOW_S, for_s=None, reason="said so ü\x1b[2J")
@@ -41,6 +42,13 @@ def test_everything_is_read_back() -> None:
     again = read(encode(one, NOW_S))
     assert (again.by_author, again.bans) == (one.by_author, one.bans)
     assert list(again.by_author) == [OTHER, AUTHOR]
+
+
+def test_a_file_of_an_earlier_build_is_read() -> None:
+    content = json.loads(encode(some(), NOW_S))
+    for author in content["authors"]:
+        del author["num_used"], author["num_left_out"]
+    assert read(json.dumps(content).encode()).proven(AUTHOR)
 
 
 def test_bans_that_have_run_out_are_not_written() -> None:

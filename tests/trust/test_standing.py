@@ -2,7 +2,7 @@
 
 import pytest
 
-from swarmd.trust.standing import BAN_FORGOTTEN_S, BAN_S, BAN_S_MAX, Standings, ban_length_s
+from swarmd.trust.standing import BAN_FORGOTTEN_S, BAN_S, BAN_S_MAX, USED_MAX, Standings, ban_length_s
 
 AUTHOR, OTHER = b"a" * 32, b"b" * 32
 NOW_S = 1_700_000_000.0
@@ -46,6 +46,29 @@ def test_neither_duplicates_nor_copies_prove_anybody() -> None:
     one = standings()
     one.scored(AUTHOR, num_rollouts=0, num_duplicate=100, num_copied=100)
     assert not one.proven(AUTHOR)
+
+
+def test_an_author_whose_text_is_left_out_is_not_proven_until_it_is_trained_on_again() -> None:
+    one = standings()
+    prove(one, AUTHOR)
+    one.used(AUTHOR, num_used=7, num_left_out=7)
+    few = one.proven(AUTHOR)
+    one.used(AUTHOR, num_used=1, num_left_out=1)
+    foreign = one.proven(AUTHOR)
+    one.used(AUTHOR, num_used=8, num_left_out=0)
+    assert (few, foreign, one.proven(AUTHOR)) == (True, False, True)
+
+
+def test_what_was_left_out_long_ago_is_forgotten() -> None:
+    one = standings()
+    prove(one, AUTHOR)
+    for _ in range(1000):
+        one.used(AUTHOR, num_used=1, num_left_out=1)
+    rounds = 0
+    while not one.proven(AUTHOR):
+        one.used(AUTHOR, num_used=1, num_left_out=0)
+        rounds += 1
+    assert 0 < rounds <= USED_MAX
 
 
 def test_enough_evidence_is_a_ban_and_one_less_is_none() -> None:

@@ -44,6 +44,8 @@ def prepare(rollouts: Sequence[TokenRollout], settings: UpdateSettings, log_prob
         }
         if any(rollout.completions[number].advantage > 0 for number in dropped):
             dropped = set(range(len(rollout.completions)))
+        if rollout.external and len(dropped) == len(rollout.completions):
+            found.left_out.append(place)
         found.num_dropped += len(dropped)
         completions = []
         for number, completion in enumerate(rollout.completions):
@@ -57,6 +59,7 @@ def prepare(rollouts: Sequence[TokenRollout], settings: UpdateSettings, log_prob
             result.append(replace(rollout, completions=tuple(completions)))
     capped = cap(result, settings)
     guards = {
+        "left_out": tuple(found.left_out),
         "num_external_dropped": found.num_dropped,
         "external_logp_min": settings.external_logp_min if settings.external_logp_min > -math.inf else None,
         "num_external_capped": capped.num,
@@ -68,6 +71,7 @@ def prepare(rollouts: Sequence[TokenRollout], settings: UpdateSettings, log_prob
 @dataclass
 class _Found:
     num_dropped: int = 0
+    left_out: list[int] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
     log_ratios: list[float] = field(default_factory=list)
     engine_log_ratios: list[float] = field(default_factory=list)

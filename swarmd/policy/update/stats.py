@@ -30,6 +30,7 @@ class UpdateStats:
         external_weight_mean, external_weight_zero, external_effective_share: of the weights in front of external completions that
             have an advantage (under `shaped` of their tokens): mean, share of zeros, effective sample size over the number.
         num_external_dropped: external completions that the floor left out; external_logp_min: the floor, None while there is none.
+        left_out: places of external rollouts of which nothing was left to train on: below the floor, or too long for this model.
         num_external_capped: external rollouts held down by a cap; external_share: what all of them weigh of the round, held down.
         external_likelihood_ratio: own over claimed probability a token, geometric mean, where both were needed and known.
         imitation_loss: mean cross-entropy of imitated tokens in nats, without the coefficient.
@@ -65,6 +66,7 @@ class UpdateStats:
     external_effective_share: float | None = None
     num_external_dropped: int = 0
     external_logp_min: float | None = None
+    left_out: tuple[int, ...] = ()
     num_external_capped: int = 0
     external_share: float | None = None
     external_likelihood_ratio: float | None = None
@@ -81,7 +83,7 @@ class UpdateStats:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for the wire between processes."""
-        return asdict(self)
+        return {**asdict(self), "left_out": list(self.left_out)}
 
 
 def count_round(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> UpdateStats:

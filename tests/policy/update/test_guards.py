@@ -127,6 +127,19 @@ def test_one_impossible_token_among_likely_ones_is_enough() -> None:
     assert learner.update([hidden]).num_external_dropped == 0
 
 
+def test_it_is_told_which_rollouts_nothing_was_left_of() -> None:
+    text = (5, 9, 13, 17)
+    learner = trained_on(text)
+    learner.use(replace(learner.settings, external_logp_min=-1.0))
+    own = TokenRollout((1, 2, 3), (TokenCompletion(text, 1.0), TokenCompletion((7, 8), -1.0)))
+    spoken = replace(
+        own, completions=(TokenCompletion(text, 1.0), TokenCompletion(text, -1.0)), external=True
+    )
+    too_long = TokenRollout((1, 2, 3), (), external=True)
+    stats = learner.update([own, gibberish(), spoken, too_long, replace(too_long, external=False)])
+    assert stats.left_out == (1, 3)
+
+
 def test_own_completions_are_never_dropped() -> None:
     learner = Learner(build(), UpdateSettings(external_logp_min=-1e-9))
     stats = learner.update(round_of(num_local=2, num_external=0))
