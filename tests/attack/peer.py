@@ -20,7 +20,7 @@ from swarmd.swarm.host import NetworkLimits, Stack, build
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 # A victim that does not read holds its writer up; an attacker goes on with the next.
-WRITE_S = 2.0
+WRITE_S = 8.0
 CONNECT_S = 10.0
 REDIAL_S = 2.0
 HEARD_MAX = 500
