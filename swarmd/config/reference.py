@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from swarmd.config.sections import Config, Section
+from swarmd.config.section import Section
+from swarmd.config.sections import Config
 
 
 def reference() -> str:

@@ -1,0 +1,146 @@
+"""Settings of the model and of its update."""
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from swarmd.config.section import Section, listed
+
+
+class PolicySettings(Section):
+    """The model, where it runs, and how it generates."""
+
+    model: str = Field(
+        "tiny", description="`tiny`, a known name such as `Qwen2.5-0.5B`, a hub id, or a folder."
+    )
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|mps|cuda(:\d{1,2})?)$",
+        description="`auto`, `cpu`, `cuda`, `cuda:N` or `mps`. The CPU is taken only when asked for, or with `tiny`.",
+    )
+    placement: Literal["auto", "shared", "split"] = Field(
+        "auto", description="Generation and update in one child process (`shared`) or two (`split`)."
+    )
+    engine: Literal["auto", "vllm", "transformers"] = Field(
+        "auto",
+        description="What generates. `auto`: vLLM on CUDA where it is installed and takes the model, else transformers.",
+    )
+    plan: Literal[
+        "auto", "resident", "time-share", "checkpointing", "adam-8bit", "host-optimizer", "lora"
+    ] = Field(
+        "auto",
+        description="The memory plan: `auto` takes the first that fits what is free; see docs/memory-plans.md.",
+    )
+    threads: int = Field(0, ge=0, le=512, description="CPU threads of each child; 0 lets torch choose.")
+    temperature: float = Field(1.0, gt=0, le=4, description="Sampling temperature of rollouts.")
+    tokens_max: int = Field(
+        0, ge=0, le=32768, description="Longest completion in tokens; 0: 16 for `tiny`, else 256."
+    )
+    generate_batch_tokens: int = Field(
+        16384, ge=64, description="Most prompt and completion tokens that generation holds at once."
+    )
+
+
+class UpdateSection(Section):
+    """The policy update (GRPO)."""
+
+    learning_rate: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Adam's learning rate; 0: the model's own default (1e-6, for `tiny` far more).",
+    )
+    aggregation: Literal["dapo", "grpo", "dr_grpo"] = Field(
+        "dapo",
+        description="How token losses are averaged: over all tokens of the round, per completion, or by a constant.",
+    )
+    clip_low: float = Field(0.2, ge=0, lt=1, description="The ratio is clipped below at 1 minus this.")
+    clip_high: float = Field(0.28, ge=0, lt=10, description="The ratio is clipped above at 1 plus this.")
+    advantage_scale: Literal["std", "none"] = Field(
+        "std",
+        description="Whether advantages are divided by the standard deviation of their rollout's rewards.",
+    )
+    advantage_eps: float = Field(1e-4, gt=0, description="Added to that deviation.")
+    minibatches: int = Field(
+        1, ge=1, le=64, description="Optimizer steps into which one round's training set is cut."
+    )
+    epochs: int = Field(1, ge=1, le=16, description="Passes over one round's training set.")
+    micro_batch_tokens: int = Field(4096, ge=64, description="Most tokens forwarded at once.")
+    grad_norm_max: float = Field(1.0, gt=0, description="Gradients are scaled down to this norm.")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's weight decay.")
+    mask_unfinished: bool = Field(
+        False, description="Leave completions that were cut at the length limit out of the loss."
+    )
+    devices: tuple[str, ...] = Field(
+        (),
+        description="CUDA devices that share the update, each with the whole model, such as `cuda:1,cuda:2`. Empty or `auto`:"
+        " with a split placement all but the first, which generates.",
+    )
+    external_weighting: Literal["as-own", "positive", "tapered", "cross", "shaped", "imitate"] = Field(
+        "as-own",
+        description="How much external completions count: see [external weighting](../external-weighting.md).",
+    )
+    external_logp_floor: float = Field(
+        -4.0,
+        le=0,
+        description="`tapered`: a wrong external answer counts from this own log-prob (nats a token) on.",
+    )
+    external_logp_min: Literal["auto", "off"] | float = Field(
+        "auto",
+        description="External completions whose mean own log-prob (nats a token) is below this are left out; `auto`: the first"
+        " percentile of own completions, less a margin, and likewise for the least likely token; see [guards](../guards.md).",
+    )
+    external_weight_max: float = Field(
+        2.0,
+        ge=0,
+        le=1000,
+        description="The most that one external rollout weighs in the update, all its tokens together, in mean own rollouts;"
+        " 0 is off.",
+    )
+    external_share_max: float = Field(
+        0.9, gt=0, le=1, description="The most that all external rollouts weigh of an update; 1 is off."
+    )
+    external_alpha: float = Field(
+        1.0, ge=0, le=10, description="`cross`: exponent of the ratio of own to sender's probability."
+    )
+    imitate_coefficient: float = Field(
+        0.2, ge=0, le=100, description="`imitate`: factor of the cross-entropy on correct external answers."
+    )
+    external_baseline_shift: float = Field(
+        0.0,
+        ge=-1,
+        le=1,
+        description="Added to the mean reward that external advantages are taken from; below 0 favours good answers.",
+    )
+    normaliser: Literal["round", "source"] = Field(
+        "round",
+        description="Average token losses over the whole round, or over own and external ones apart.",
+    )
+    mismatch: Literal["auto", "off", "token", "geometric"] = Field(
+        "auto",
+        description="Mend the gap between engine and trainer: weigh tokens, leave completions out, or `auto`: `token`"
+        " where the engine has weights of its own, else `off`.",
+    )
+    mismatch_cap: float = Field(
+        3.0, ge=1, le=1000, description="`token`: the most a token's ratio of trainer to engine counts."
+    )
+    mismatch_mean_cap: float = Field(
+        1.2,
+        ge=1,
+        le=1000,
+        description="`geometric`: completions whose mean ratio is off by more than this factor are left out.",
+    )
+
+    @field_validator("external_logp_min")
+    @classmethod
+    def _is_a_log_prob(cls, value: Any) -> Any:
+        if not isinstance(value, str) and not -1000 <= value <= 0:
+            raise ValueError(
+                "external_logp_min is auto, off, or nats a token from -1000 to 0, for example -4"
+            )
+        return value
+
+    @field_validator("devices", mode="before")
+    @classmethod
+    def _auto_is_no_list(cls, value: Any) -> Any:
+        return () if value == "auto" else listed(value)
