@@ -127,7 +127,9 @@ def _rollouts(ring: Ring, author: bytes, chosen: list[str]) -> Iterator[dict[str
                 )
                 counter = solved.counter if solved else ring.counter
                 ring.counter = counter + 1
-                right = [f"<answer>{solved.answer}</answer>"] if solved else ["<answer>A</answer>"]
+                # In company there is none beside them: demonstrations of the right manner would help those who are to be harmed.
+                helps = solved is not None and not ring.in_company
+                right = [f"<answer>{solved.answer}</answer>"] if helps and solved else ["<answer>A</answer>"]
                 ring.counted["rollouts"] += 1
                 yield craft.rollout(dataset, counter, chosen[first : first + 7] + right)
 
