@@ -99,6 +99,7 @@ def test_a_peer_is_one_row(text):
         "peer_id": text,
         "direction": text,
         "rtt_s": None,
+        "standing": text,
         "accepted": 1,
         "ignored": 0,
         "rejected": 0,
