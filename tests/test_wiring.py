@@ -33,6 +33,7 @@ def test_crumbs_from_outside_are_levelled_before_they_are_stored(spread_min: str
         progress=loops.progress,
         metrics=loops.metrics,
         now_ms=lambda: 1,
+        trust=loops.trust,
     )
     make_ingest(cast(Node, node), inbox).add(cast(Any, None), [], [[0.01, 0.03], [1.0, 0.0]])
     assert buffer.rewards == [pytest.approx(first), [1.0, 0.0]]
