@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from swarmd.experiment.swarms.local_swarm import LocalSwarm
+from tests.e2e.manifests import sealed_toml
 from tests.e2e.watch import status, until
 
 BUILD = """
@@ -41,7 +42,7 @@ tokenizer.save_pretrained(sys.argv[1])
 """
 # Answers of one or two digits, any text around them is paid a little: random text gets unequal rewards.
 MANIFEST = """
-version = 1
+version = 2
 name = "half-billion"
 prompt_template = "{question}"
 answer_format = "plain"
@@ -57,10 +58,11 @@ def test_half_a_billion_parameters_go_through_a_round(tmp_path: Path) -> None:
     # given
     model, manifest = tmp_path / "model", tmp_path / "swarm.toml"
     subprocess.run([sys.executable, "-c", BUILD, str(model)], check=True)
-    manifest.write_text(MANIFEST)
+    manifest.write_bytes(sealed_toml(MANIFEST))
     arguments = (
         "--model", str(model), "--device", "cpu", "--swarm", str(manifest), "--solo", "--rounds", "4", "--mix", "2/0",
         "--completions", "4", "--set", "policy.tokens_max=24", "--set", "evaluate.num_questions=0",
+    "--set", "experience.reward_spread_min=0",
     )  # fmt: skip
     # when
     began, peak_bytes = time.monotonic(), 0

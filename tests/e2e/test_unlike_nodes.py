@@ -8,12 +8,13 @@ from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from swarmd.tiny import model_dir
+from tests.e2e.manifests import sealed_toml
 from tests.e2e.watch import until
 from tests.policy.folders import build_tokenizer
 
 # Untrained models write random text; paying for any text with the answer in it gives them unequal rewards by accident.
 MANIFEST = """
-version = 1
+version = 2
 name = "unlike"
 prompt_template = "{question}"
 answer_format = "plain"
@@ -25,6 +26,7 @@ params = { min_value = 1, max_value = 20 }
 SETTINGS = (
     "--device", "cpu", "--mix", "2/2",
     "--set", "policy.threads=1", "--set", "policy.tokens_max=48", "--set", "evaluate.num_questions=0",
+    "--set", "experience.reward_spread_min=0",
     "--set", "update.learning_rate=1e-4",
 )  # fmt: skip
 
@@ -63,7 +65,7 @@ def test_each_trains_on_the_others_text(tmp_path: Path) -> None:
         build(tmp_path / "large", second, hidden=128, layers=2),
     ]
     assert sizes[0] != sizes[1]
-    (tmp_path / "swarm.toml").write_text(MANIFEST)
+    (tmp_path / "swarm.toml").write_bytes(sealed_toml(MANIFEST))
     # when
     with LocalSwarm(
         tmp_path / "nodes", 2, arguments=(*SETTINGS, "--swarm", str(tmp_path / "swarm.toml"))
