@@ -15,7 +15,8 @@ QUESTION = "what is one and two?"
 
 
 def test_each_trains_on_the_others_text(model_dir: Path, other_model_dir: Path) -> None:
-    nodes = [started(model_dir), started(other_model_dir)]
+    # room for the other's text, however long it is in these tokens
+    nodes = [started(model_dir, tokens_max=96), started(other_model_dir, tokens_max=96)]
     shared = [own_rollout(node, QUESTION, seed=number) for number, node in enumerate(nodes)]
     for node, own, others in zip(nodes, shared, reversed(shared), strict=True):
         before = parameters(node)
