@@ -73,9 +73,9 @@ def test_no_evaluation_costs_nothing() -> None:
     assert cell_cost(cell(evaluate__num_questions="0"), PRESET).evaluation_tokens == 0
 
 
-def test_who_waits_for_a_late_joiner_does_more_rounds() -> None:
+def test_who_waits_for_a_late_joiner_does_more_rounds_and_the_joiner_as_many_again() -> None:
     late = cell_cost(cell(scenario="late"), PRESET)
-    assert late.generated_tokens == (15 + 10) * 4 * 2 * 20
+    assert late.generated_tokens == (15 + 20) * 4 * 2 * 20
 
 
 def test_a_short_token_limit_shortens_completions() -> None:
