@@ -74,8 +74,10 @@ def test_two_arms_are_run_and_leave_their_records(tmp_path: Path) -> None:
         for number in (0, 1):
             assert [record["round"] for record in records(folder, number)] == [1, 2, 3]
             assert [record["round"] for record in records(folder, number, "evaluations")] == [0, 3]
-    assert sum(record["num_external"] for record in records(alone, 0)) == 0
-    assert sum(record["num_external"] for record in records(shared, 0)) > 0
+    # three rounds may see no informative rollout of the other; they ask for some all the same
+    assert sum(record["num_external"] + record["shortfall"] for record in records(alone, 0)) == 0
+    assert sum(record["num_external"] + record["shortfall"] for record in records(shared, 0)) > 0
+    assert any(record["num_received"] for number in (0, 1) for record in records(shared, number))
 
 
 def test_ctrl_c_leaves_no_process_and_the_same_command_goes_on(tmp_path: Path) -> None:
