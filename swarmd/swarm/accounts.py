@@ -4,6 +4,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from swarmd.trust.bucket import Bucket
 from swarmd.trust.evidence import Evidence
 
 # Forwarders remembered, connected or not. Double is another 50 KB.
@@ -14,10 +15,9 @@ ACCUSED_MAX = 1024
 
 @dataclass
 class Account:
-    """One forwarder. `tokens` are messages it may still send at once."""
+    """One forwarder; `bucket` holds the messages it may still send at once."""
 
-    tokens: float
-    refilled_at: float
+    bucket: Bucket
     accepted: int = 0
     ignored: int = 0
     rejected: int = 0
@@ -39,7 +39,7 @@ class Accounts:
         """The account, opened when there is none."""
         account = self._by_peer.get(peer_id)
         if account is None:
-            account = self._by_peer[peer_id] = Account(self._burst_max, now)
+            account = self._by_peer[peer_id] = Account(Bucket.full(self._rate_max, self._burst_max, now))
             if len(self._by_peer) > FORWARDERS_MAX:
                 self._by_peer.popitem(last=False)
         self._by_peer.move_to_end(peer_id)
@@ -47,13 +47,7 @@ class Accounts:
 
     def allow(self, account: Account, now: float) -> bool:
         """Whether one more message of this forwarder may be looked at."""
-        gained = (now - account.refilled_at) * self._rate_max
-        account.tokens = min(account.tokens + gained, float(self._burst_max))
-        account.refilled_at = now
-        if account.tokens < 1:
-            return False
-        account.tokens -= 1
-        return True
+        return account.bucket.take(1, now)
 
     def get(self, peer_id: str) -> Account | None:
         """The account, if that peer ever sent anything."""
