@@ -24,8 +24,8 @@ from swarmd.protocol.wire import encode_body, encode_header, encode_message
 
 DOMAIN = b"swarmd/1/header\x00"
 # libp2p: the identity multihash (0x00, length 36) of a protobuf public key (type 1 = Ed25519, 32 bytes).
-_PEER_ID_PREFIX = bytes.fromhex("002408011220")
-_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+ED25519_MULTIHASH = bytes.fromhex("002408011220")
+BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
 class Identity:
@@ -89,11 +89,16 @@ def peer_id_of(public_key: bytes) -> str:
     """
     if len(public_key) != KEY_BYTES:
         raise ValueError(f"a public key has {KEY_BYTES} bytes, not {len(public_key)}")
-    number, text = int.from_bytes(_PEER_ID_PREFIX + public_key, "big"), ""
+    return base58(ED25519_MULTIHASH + public_key)
+
+
+def base58(data: bytes) -> str:
+    """Base58btc, as libp2p writes peer ids: the bytes as one number, and a 1 for each leading zero byte."""
+    number, text = int.from_bytes(data, "big"), ""
     while number:
-        number, digit = divmod(number, len(_BASE58))
-        text = _BASE58[digit] + text
-    return "1" + text  # base58 writes the one leading zero byte as a 1
+        number, digit = divmod(number, len(BASE58))
+        text = BASE58[digit] + text
+    return "1" * (len(data) - len(data.lstrip(b"\x00"))) + text
 
 
 @lru_cache(maxsize=4096)  # 60 us a check, one check an author

@@ -6,16 +6,14 @@ is ever called so, since authors have 32 bytes.
 
 from functools import lru_cache
 
-from swarmd.protocol.signing import peer_id_of
+from swarmd.protocol.signing import BASE58, ED25519_MULTIHASH, base58
 from swarmd.protocol.types import KEY_BYTES
 
-_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_DIGITS = {letter: digit for digit, letter in enumerate(_ALPHABET)}
+_DIGITS = {letter: digit for digit, letter in enumerate(BASE58)}
 # A multihash is 34 bytes (SHA-256) or up to 44 (identity, for keys of at most 42 bytes): at most 61 letters.
 _TEXT_MAX = 61
 _SHA256, _IDENTITY = b"\x12\x20", b"\x00"
 _IDENTITY_BYTES_MAX = 42
-_ED25519 = bytes.fromhex("002408011220")
 
 
 def key_of(peer_id: str) -> bytes:
@@ -28,7 +26,7 @@ def key_of(peer_id: str) -> bytes:
         raise ValueError("a peer id is 40 to 60 letters and digits, such as 12D3KooW...")
     number = 0
     for letter in peer_id:
-        number = number * len(_ALPHABET) + _DIGITS[letter]
+        number = number * len(BASE58) + _DIGITS[letter]
     num_zeros = len(peer_id) - len(peer_id.lstrip("1"))
     multihash = bytes(num_zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")
     if not _is_multihash(multihash):
@@ -38,25 +36,21 @@ def key_of(peer_id: str) -> bytes:
 
 def key_of_multihash(multihash: bytes) -> bytes:
     """The same of the bytes that libp2p holds for a peer id."""
-    is_ed25519 = multihash.startswith(_ED25519) and len(multihash) == len(_ED25519) + KEY_BYTES
-    return multihash[len(_ED25519) :] if is_ed25519 else multihash
+    is_ed25519 = (
+        multihash.startswith(ED25519_MULTIHASH) and len(multihash) == len(ED25519_MULTIHASH) + KEY_BYTES
+    )
+    return multihash[len(ED25519_MULTIHASH) :] if is_ed25519 else multihash
 
 
 def multihash_of_key(key: bytes) -> bytes:
     """The way back."""
-    return _ED25519 + key if len(key) == KEY_BYTES else key
+    return ED25519_MULTIHASH + key if len(key) == KEY_BYTES else key
 
 
 @lru_cache(maxsize=8192)  # 20 us each, and all of a table are written down at once
 def peer_id_of_key(key: bytes) -> str:
     """The peer id of such a key."""
-    if len(key) == KEY_BYTES:
-        return peer_id_of(key)
-    number, text = int.from_bytes(key, "big"), ""
-    while number:
-        number, digit = divmod(number, len(_ALPHABET))
-        text = _ALPHABET[digit] + text
-    return "1" * (len(key) - len(key.lstrip(b"\x00"))) + text
+    return base58(multihash_of_key(key))
 
 
 def _is_multihash(data: bytes) -> bool:
