@@ -4,7 +4,6 @@ The first two bytes choose the recipe's kind and dress, the rest is its matter; 
 bytes only, move about in msgpack, in zstd frames and among field values alike.
 """
 
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +11,21 @@ import zstandard
 
 from swarmd.protocol.manifest import Limits, Manifest, load_manifest
 from swarmd.protocol.rules import Verdict
-from swarmd.protocol.signing import Identity
 from swarmd.protocol.wire import encode_message
 from tests.fuzz.edits import SIZE_MAX, Taker, edited
 from tests.fuzz.finding import require
 from tests.fuzz.judged import judged
-from tests.protocol.craft import ALICE, MALLORY, MANIFEST, NOW_MS, block, pack, plain_batch, stored_frame
+from tests.protocol.craft import (
+    ALICE,
+    MALLORY,
+    MANIFEST,
+    NOW_MS,
+    block,
+    pack,
+    plain_batch,
+    plain_header,
+    stored_frame,
+)
 
 # One with limits a page can pass, one as swarms have it, and the widest there can be, where the slowest messages fit.
 WIDEST = Limits(
@@ -60,21 +68,9 @@ def message_of(data: bytes) -> tuple[bytes, Manifest]:
     return encode_message(header_bytes[:65535], signature, body), manifest
 
 
-def header_fields(body: bytes, dress: int, manifest: Manifest) -> dict[str, Any]:
-    """A good header for `body`."""
-    signer: Identity = MALLORY if dress & 2 else ALICE
-    return {
-        "version": 1,
-        "author": signer.public_key,
-        "created_ms": NOW_MS - 1000,
-        "counter_first": 40,
-        "counter_last": 41,
-        "policy": "tiny",
-        "policy_version": 3,
-        "body_size": len(body),
-        "body_sha256": hashlib.sha256(body).digest(),
-        "swarm": manifest.digest,
-    }
+def good_header(body: bytes, dress: int, manifest: Manifest) -> dict[str, Any]:
+    """A good header for `body`, by either author."""
+    return plain_header(body, MALLORY if dress & 2 else ALICE, swarm=manifest.digest)
 
 
 def frame(content: bytes, dress: int) -> bytes:
@@ -96,12 +92,12 @@ def _stored_blocks(content: bytes) -> bytes:
 
 def _raw_content(taker: Taker, dress: int, manifest: Manifest) -> tuple[bytes, bytes]:
     body = frame(taker.rest(), dress)
-    return pack(header_fields(body, dress, manifest)), body
+    return pack(good_header(body, dress, manifest)), body
 
 
 def _raw_frame(taker: Taker, dress: int, manifest: Manifest) -> tuple[bytes, bytes]:
     body = taker.rest()
-    return pack(header_fields(body, dress, manifest)), body
+    return pack(good_header(body, dress, manifest)), body
 
 
 def _raw_header(taker: Taker, dress: int, manifest: Manifest) -> tuple[bytes, bytes]:
@@ -110,17 +106,17 @@ def _raw_header(taker: Taker, dress: int, manifest: Manifest) -> tuple[bytes, by
 
 def _edited_batch(taker: Taker, dress: int, manifest: Manifest) -> tuple[bytes, bytes]:
     body = frame(pack(edited(plain_batch(), taker)), dress)
-    return pack(header_fields(body, dress, manifest)), body
+    return pack(good_header(body, dress, manifest)), body
 
 
 def _edited_header(taker: Taker, dress: int, manifest: Manifest) -> tuple[bytes, bytes]:
     body = frame(pack(plain_batch()), dress)
-    return pack(edited(header_fields(body, dress, manifest), taker)), body
+    return pack(edited(good_header(body, dress, manifest), taker)), body
 
 
 def _edited_both(taker: Taker, dress: int, manifest: Manifest) -> tuple[bytes, bytes]:
     body = frame(pack(edited(plain_batch(), taker)), dress)
-    return pack(edited(header_fields(body, dress, manifest), taker)), body
+    return pack(edited(good_header(body, dress, manifest), taker)), body
 
 
 def _repeated_content(taker: Taker, dress: int, manifest: Manifest) -> tuple[bytes, bytes]:
@@ -128,7 +124,7 @@ def _repeated_content(taker: Taker, dress: int, manifest: Manifest) -> tuple[byt
     start, unit, num, end = taker.bytes(), taker.bytes(), taker.number(3), taker.bytes()
     num = min(num, SIZE_MAX // max(len(unit), 1))
     body = frame(start + unit * num + end, dress)
-    return pack(header_fields(body, dress, manifest)), body
+    return pack(good_header(body, dress, manifest)), body
 
 
 def _repeated_blocks(taker: Taker, dress: int, manifest: Manifest) -> tuple[bytes, bytes]:
@@ -137,7 +133,7 @@ def _repeated_blocks(taker: Taker, dress: int, manifest: Manifest) -> tuple[byte
     unit = block(kind, size, taker.bytes(), last=False)
     num = min(num, 58_000 // len(unit))
     body = b"\x28\xb5\x2f\xfd" + start + unit * num + block(0, 0, b"") + taker.rest()
-    return pack(header_fields(body, dress, manifest)), body
+    return pack(good_header(body, dress, manifest)), body
 
 
 RECIPES: tuple[Callable[[Taker, int, Manifest], tuple[bytes, bytes]], ...] = (

@@ -13,7 +13,7 @@ import msgpack
 from swarmd.protocol.manifest import FOLDER as MANIFESTS
 from swarmd.protocol.manifest import load_manifest
 from swarmd.swarm.exchange import encode_frame
-from tests.fuzz.behind import header_fields
+from tests.fuzz.behind import good_header
 from tests.protocol.case import BODY, COMPRESSED_BODY, COMPRESSED_BOMB
 from tests.protocol.cases import all_cases
 from tests.protocol.craft import MANIFEST, block, checksummed, pack, plain_batch
@@ -61,7 +61,7 @@ def behind_seeds() -> Iterator[bytes]:
             yield bytes([4, dress, 1 + edit, edit % 5, edit]) + bytes(range(edit, edit + 6))
     for body in (BODY, COMPRESSED_BODY, COMPRESSED_BOMB, checksummed(content)):
         yield bytes([1, 0]) + body
-        yield bytes([2, 0]) + pack(header_fields(BODY, 0, MANIFEST))
+        yield bytes([2, 0]) + pack(good_header(BODY, 0, MANIFEST))
     for start, unit, num, end in (
         (b"\x81\xa8rollouts\xdd\x00\x00\x04\x00", b"\x80", 262_000, b""),
         (b"\x81\xa8rollouts\xdc\x04\x00", b"\x90", 262_000, b""),
