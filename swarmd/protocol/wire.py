@@ -189,7 +189,7 @@ def _unpack(data: bytes, rule: str, *, text_bytes_max: int, maps_max: int) -> di
             use_list=False,
             strict_map_key=True,
             object_pairs_hook=_Maps(maps_max),
-            ext_hook=_refuse_extension,  # max_ext_len lets an empty one pass
+            ext_hook=refuse_extension,  # max_ext_len alone lets an empty one pass
             max_str_len=text_bytes_max,
             max_bin_len=64,
             max_array_len=_ARRAY_MAX,
@@ -203,7 +203,12 @@ def _unpack(data: bytes, rule: str, *, text_bytes_max: int, maps_max: int) -> di
     return fields
 
 
-def _refuse_extension(code: int, content: bytes) -> None:
+def refuse_extension(code: int, content: bytes) -> None:
+    """For `msgpack.unpackb(ext_hook=...)`: no message of ours holds an extension type.
+
+    Raises:
+        ValueError: always.
+    """
     raise ValueError("an extension type")
 
 

@@ -21,6 +21,7 @@ from libp2p.exceptions import BaseLibp2pError
 from libp2p.peer.id import ID
 
 import swarmd
+from swarmd.protocol.wire import refuse_extension
 from swarmd.swarm.addresses import PeerAddress, Scope, observed_scope, parse, with_observed_host
 
 PROTOCOL = TProtocol("/swarmd/peers/1")
@@ -60,7 +61,7 @@ def decode_body(body: bytes) -> Frame:
     """
     try:
         content = msgpack.unpackb(
-            body, max_map_len=8, max_array_len=256, max_ext_len=0, ext_hook=_refuse_extension
+            body, max_map_len=8, max_array_len=256, max_ext_len=0, ext_hook=refuse_extension
         )
     except (ValueError, msgpack.UnpackException, RecursionError) as error:
         raise BadFrame("not msgpack") from error
@@ -73,10 +74,6 @@ def decode_body(body: bytes) -> Frame:
     agent = agent[:_AGENT_CHARS_MAX] if isinstance(agent, str) else ""
     shown = "".join(c if " " <= c <= "~" else "?" for c in agent)
     return Frame([address for address in parsed if address is not None], shown)
-
-
-def _refuse_extension(code: int, content: bytes) -> None:
-    raise ValueError("an extension type")  # max_ext_len lets an empty one pass
 
 
 async def ask(host: Any, peer: ID, own: list[str]) -> Frame:
