@@ -1,6 +1,5 @@
 """What can be seen of an honest node from outside: its status, its peers, its metrics, its processes' CPU time, its records."""
 
-import contextlib
 import itertools
 import json
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from swarmd.experiment.swarms.local_swarm import LocalNode
+from tests.e2e.watch import descendants
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PARTS = ("daemon", "network", "scorer")
@@ -110,20 +110,7 @@ def tree_cpu_s(pid: int | None) -> float:
     """CPU time of a process, of all below it, and of those below it that have ended and were waited for."""
     if pid is None:
         return 0.0
-    return sum(process_cpu_s(one, with_dead_children=True) for one in [pid, *children_of(pid)])
-
-
-def children_of(pid: int) -> list[int]:
-    """Living processes below one."""
-    below: list[int] = []
-    try:
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
-    except OSError:  # it has ended meanwhile
-        threads = []
-    for thread in threads:
-        with contextlib.suppress(OSError):
-            below += map(int, (thread / "children").read_text().split())
-    return below + [deeper for child in below for deeper in children_of(child)]
+    return sum(process_cpu_s(one, with_dead_children=True) for one in {pid, *descendants(pid)})
 
 
 def records(node: LocalNode) -> list[dict[str, Any]]:
