@@ -33,7 +33,7 @@ def score_conclusion(text: str, premises: Sequence[str], variables: Sequence[str
         given &= evaluate(premise, tables, every)
     if given & ~conclusion:
         return 0.05
-    bare = text.strip("() \t\r\n") in tables
+    bare = _compact(text).strip("()") in tables
     return 0.25 if bare or conclusion == every else 1.0
 
 
@@ -55,7 +55,7 @@ def evaluate(text: str, tables: Mapping[str, int], every: int) -> int:
     operands: list[int] = []
     operators: list[str] = []
     operand_next = True
-    for token in "".join(text.split()):
+    for token in _compact(text):
         if operand_next:
             if token in "¬(":
                 operators.append(token)
@@ -81,6 +81,11 @@ def evaluate(text: str, tables: Mapping[str, int], every: int) -> int:
     if operators:
         raise NotAFormula
     return operands[0]
+
+
+def _compact(text: str) -> str:
+    """The text without what Python calls white space, as upstream's parser and its bare variables have it."""
+    return "".join(text.split())
 
 
 def _reduce(operands: list[int], operators: list[str], strength: int, every: int) -> None:

@@ -11,6 +11,8 @@ _SHAPES = (
 )  # fmt: skip
 # No operator with which a text that upstream evaluates could become a large number.
 _CHARACTERS = "0123456789 .,-/[]()PQRS∧∨→↔¬abxyz\n$"
+# What Python strips and splits at beyond blank, tab and line ends; int(), float(), JSON and `eval` each pass over others of them.
+SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u2003\u2028\u3000"
 
 
 def completions(item: Mapping[str, Any], others: list[str], rng: random.Random, num: int) -> list[str]:
@@ -98,12 +100,26 @@ def _swapped(text: str, rng: random.Random) -> str:
     return text[:place] + text[place : place + 2][::-1] + text[place + 2 :]
 
 
+def _spaced(text: str, rng: random.Random) -> str:
+    space, place = rng.choice(SPACES), _at(text, rng)
+    return rng.choice(
+        (
+            f"{space}{text}{space}",
+            f"({space}{text})",
+            text[:place] + space + text[place:],
+            text.replace(" ", space),
+        )
+    )
+
+
 _CHANGES: tuple[Callable[[str, random.Random], str], ...] = (
     _inserted,
     _inserted,
     _cut,
     _cut,
     _swapped,
+    _spaced,
+    _spaced,
     lambda text, rng: text[: _at(text, rng)],
     lambda text, rng: rng.choice((" ", "\n", "\t")) + text,
     lambda text, rng: text + rng.choice((" ", "\n", ".", "0", " 0", ".0")),

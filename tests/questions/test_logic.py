@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from swarmd.questions.logic import NotAFormula, evaluate, score_conclusion, truth_tables
+from tests.questions.answers import SPACES
 
 _VARIABLES = ["P", "Q", "R"]
 _TABLES = truth_tables(_VARIABLES)
@@ -70,6 +71,12 @@ def test_what_is_no_formula(text: str) -> None:
 )
 def test_conclusions(conclusion: str, reward: float) -> None:
     assert score_conclusion(conclusion, ["P", "P → Q"], _VARIABLES) == reward
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_a_variable_between_brackets_is_bare_whatever_the_white_space(space: str) -> None:
+    assert score_conclusion(f"({space}P)", ["P"], ["P"]) == 0.25
+    assert score_conclusion(f"(({space}P{space}){space})", ["P"], ["P"]) == 0.25
 
 
 def test_deep_nesting_is_a_loop_not_a_recursion() -> None:

@@ -13,6 +13,7 @@ from swarmd.questions.guards import GUARDS
 from swarmd.questions.logic import NotAFormula, evaluate
 from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 from swarmd.questions.scorers import Reason, score
+from tests.questions.answers import SPACES
 
 _NUM_SEEDS = 25
 _PLAIN = (
@@ -59,6 +60,11 @@ def answers_to(item: dict[str, Any], rng: random.Random) -> Iterator[str]:
     )
     yield from (oracle.upper(), oracle.lower(), oracle.title(), f"{oracle}.0", f"{oracle}0", f"-{oracle}")
     yield from (oracle.replace(" ", ""), oracle.replace(",", ", "), oracle[::-1], f"${oracle}$")
+    # but for the form feed, over which Python passes in a list and JSON does not: see `python_only` in test_property.py
+    for space in SPACES.replace("\x0c", ""):
+        place = rng.randrange(len(oracle) + 1)
+        yield from (f"({space}{oracle}{space})", oracle.replace(" ", space), f"{space}{oracle}")
+        yield oracle[:place] + space + oracle[place:]
     cut = rng.randrange(len(oracle) + 1)
     yield oracle[:cut] + rng.choice("0123456789 -,x") + oracle[cut:]
     if solution := metadata.get("solution"):
