@@ -55,7 +55,7 @@ def no_formula(case: Case) -> bool:
 
 
 def python_only(case: Case) -> bool:
-    """binary_matrix: the right matrix as a list that Python reads and JSON does not (`[[0], [1],]`, a form feed): 0 instead of 0.1."""
+    """binary_matrix: the right list as Python reads it and JSON does not (`[[0], [1],]`, a form feed): 0 instead of 0.1."""
     name, _, _, ours, upstream = case
     return name == "binary_matrix" and ours == Score(0.0, Reason.REFUSED) and upstream == 0.1
 
