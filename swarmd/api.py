@@ -115,7 +115,7 @@ class Api:
         """Ban a peer for the operator; `for_s` seconds, or until it is unbanned."""
         for_s = request.query.get("for_s")
         if for_s is not None and not (
-            for_s.isascii() and for_s.isdigit() and 0 < int(for_s[:12]) <= BAN_S_MAX
+            for_s.isascii() and for_s.isdigit() and len(for_s) <= 12 and 0 < int(for_s) <= BAN_S_MAX
         ):
             return as_json({"error": f"for_s is a number of seconds up to {BAN_S_MAX}"}, 400)
         try:

@@ -28,6 +28,7 @@ from swarmd.policy.state.checkpoints import read_state
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import Identity
+from swarmd.trust.offences import Offences
 from swarmd.trust.quotas import QuotaLimits, Quotas
 from swarmd.trust.record import decode_into
 from swarmd.trust.standing import Standings
@@ -151,7 +152,7 @@ def open_trust(config: Config, data_dir: DataDir, say: Say) -> Trust:
     standings = Standings(
         proven_rollouts=settings.proven_rollouts,
         ban_points=settings.ban_points if settings.bans == "on" else None,
-        half_life_s=settings.ban_half_life_s,
+        offences=Offences(half_life_s=settings.ban_half_life_s),
     )
     now_s = wall_clock_ms() / 1000
     try:
@@ -166,7 +167,7 @@ def open_trust(config: Config, data_dir: DataDir, say: Say) -> Trust:
             f"! standings  cannot be read ({error}); all authors start anew, and nobody is banned. See {aside}"
         )
     if banned := standings.banned_now(now_s):
-        say(f"✓ standings  of {len(standings.by_author)} authors, {len(banned)} banned: swarmd peers bans")
+        say(f"✓ standings  of {standings.num_authors} authors, {len(banned)} banned: swarmd peers bans")
     limits = QuotaLimits(
         settings.quota_bytes_per_s,
         settings.quota_tokens_per_s,

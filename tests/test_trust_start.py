@@ -11,7 +11,7 @@ import pytest
 from swarmd.config import Config, load_config
 from swarmd.datadir import DataDir
 from swarmd.parts import open_trust
-from swarmd.trust.record import decode_into, encode
+from swarmd.trust.record import decode_into, encode, rows_of
 from swarmd.trust.standing import Standings
 from swarmd.trust.trust import Trust
 
@@ -28,12 +28,12 @@ def write_some(folder: Path) -> None:
     standings = Standings(proven_rollouts=1)
     standings.scored(AUTHOR, num_rollouts=40)
     standings.ban(b"b" * 32, NOW_S, for_s=None, reason="spam")
-    DataDir(folder).standings.write_bytes(encode(standings, NOW_S))
+    DataDir(folder).standings.write_bytes(encode(rows_of(standings, NOW_S)))
 
 
 def test_the_first_start_knows_nobody_and_says_nothing(tmp_path: Path) -> None:
     trust, said = opened(tmp_path)
-    assert (trust.standings.by_author, said) == ({}, [])
+    assert (trust.standings.num_authors, said) == (0, [])
 
 
 def test_what_was_known_is_known_again(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_damaged_file_costs_a_warning_and_is_set_aside(tmp_path: Path, content
     path = DataDir(tmp_path).standings
     path.write_bytes(content)
     trust, said = opened(tmp_path)
-    assert (trust.standings.by_author, len(said), path.exists()) == ({}, 1, False)
+    assert (trust.standings.num_authors, len(said), path.exists()) == (0, 1, False)
     assert path.with_suffix(".damaged").read_bytes() == content
 
 
@@ -70,13 +70,13 @@ WRITER = """
 import sys
 from pathlib import Path
 from swarmd.atomic import write_atomically
-from swarmd.trust.record import encode
+from swarmd.trust.record import encode, rows_of
 from swarmd.trust.standing import Standings
 standings, number = Standings(proven_rollouts=1), 0
 while True:
     number += 1
     standings.ban(number.to_bytes(32, "big"), 1.0, for_s=None, reason="")
-    write_atomically(Path(sys.argv[1]), encode(standings, 2.0))
+    write_atomically(Path(sys.argv[1]), encode(rows_of(standings, 2.0)))
     print(number, flush=True)
 """
 

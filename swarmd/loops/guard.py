@@ -17,16 +17,20 @@ from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.trust.evidence import POINTS
 from swarmd.trust.peer_key import key_of, peer_id_of_key
-from swarmd.trust.record import encode
+from swarmd.trust.record import encode, rows_of
 from swarmd.trust.standing import Ban, Standings
 
 log = logging.getLogger(__name__)
 # How soon a peer that does wrong is banned. Half asks twice as often for mostly nothing; double lets a flood go on for longer.
 TICK_S = 1.0
-# What a kill costs: the rollouts scored since. Bans are written at once.
+# What a kill costs: the rollouts scored since. Bans are written at once, or after the rest below.
 SAVE_S = 30.0
+# Times what the last writing took: so long there is no other but for the operator, however fast strangers get banned.
+REST = 10.0
 # A call waits as long as the network process is being replaced; the rest of the work must not.
 CALL_S_MAX = 10.0
+# Bans for points that a second's log names: fresh keys cost nothing, and a line for each of them would fill it.
+SHOWN_MAX = 3
 
 
 @dataclass
@@ -41,9 +45,10 @@ class Guard:
     progress: Progress
     metrics: Metrics
     now_ms: NowMs
-    _told: frozenset[bytes] | None = None
+    _told: tuple[int, frozenset[bytes]] | None = None
     _saved: bytes = b""
     _saved_at_s: float = 0.0
+    _save_took_s: float = 0.0
     _saving: trio.Lock = field(default_factory=trio.Lock)
     _wake: trio.Event = field(default_factory=trio.Event)
 
@@ -58,7 +63,7 @@ class Guard:
                     await self._wake.wait()
         finally:
             try:
-                self.save(encode(self.standings, self._now_s))
+                self.save(encode(rows_of(self.standings, self._now_s)))
             except (OSError, LocalError) as error:
                 log.warning("the standings could not be written: %s", error)
 
@@ -67,7 +72,8 @@ class Guard:
         if self.network is not None and self.network.up:
             with trio.move_on_after(CALL_S_MAX):
                 await self._exchange(self.network)
-        if self.standings.changed or trio.current_time() - self._saved_at_s >= SAVE_S:
+        since_s = trio.current_time() - self._saved_at_s
+        if since_s >= (REST * self._save_took_s if self.standings.changed else SAVE_S):
             try:
                 await self._keep()
             except (OSError, LocalError) as error:
@@ -128,52 +134,58 @@ class Guard:
 
     async def _exchange(self, network: Worker) -> None:
         try:
+            num_bans = 0
             for key, evidence, num in await network.call("evidence"):
-                self._accuse(bytes(key), evidence, num)
+                ban = self._accuse(bytes(key), evidence, num)
+                num_bans += ban is not None
+                if ban is not None and num_bans <= SHOWN_MAX:
+                    lasts_s = (ban.until_s or 0) - ban.since_s
+                    log.warning("%s is banned for %.0f s: %s", peer_id_of_key(key), lasts_s, evidence)
+            if num_bans > SHOWN_MAX:
+                log.warning("%d more were banned in the same second", num_bans - SHOWN_MAX)
+            # Another process began with the bans of that moment; and a call that was cut short may have arrived, or not.
             banned = frozenset(self.standings.banned_now(self._now_s))
-            if banned != self._told:
+            wanted = network.num_restarts, banned
+            if wanted != self._told:
+                self._told = None
                 await network.call("ban", keys=sorted(banned))
-                self._told = banned
+                self._told = wanted
         except LocalError as error:
             log.debug("the network process does not answer: %s", error)
 
-    def _accuse(self, key: bytes, evidence: Any, num: int) -> None:
+    def _accuse(self, key: bytes, evidence: Any, num: int) -> Ban | None:
+        """The ban that this got the peer, if any."""
         if evidence not in POINTS or num < 1:
             log.error("the network process reports what is no evidence: %.40r", evidence)
-            return
+            return None
         self.metrics.trust_evidence.labels(evidence).inc(num)
         if key == self.own:  # somebody else with our identity; a ban would be on ourselves
-            return
+            return None
         ban = self.standings.accuse(key, evidence, self._now_s, num)
-        if ban is not None:
-            self.metrics.trust_bans.labels("points").inc()
-            log.warning(
-                "%s is banned for %.0f s: %s",
-                peer_id_of_key(key),
-                (ban.until_s or 0) - ban.since_s,
-                evidence,
-            )
+        if ban is None:
+            return None
+        self.metrics.trust_bans.labels("points").inc()
+        return ban
 
     async def _keep(self) -> None:
         async with self._saving:
             self.standings.changed, self._saved_at_s = False, trio.current_time()
-            content = encode(self.standings, self._now_s)
-            if content == self._saved:
-                return
             try:
-                await self.run_blocking(self.save, content)
+                content = await self.run_blocking(encode, rows_of(self.standings, self._now_s))
+                if content != self._saved:
+                    await self.run_blocking(self.save, content)
+                    self._saved = content
             except BaseException:
                 self.standings.changed = True
                 raise
-            self._saved = content
+            finally:
+                self._save_took_s = trio.current_time() - self._saved_at_s
 
     def _show(self) -> None:
         standings = self.standings
         num_banned = len(standings.banned_now(self._now_s))
-        num_proven = sum(standings.proven(author) for author in standings.by_author)
-        num_new = len(standings.by_author) - num_proven
+        num_authors, num_proven = standings.num_authors, standings.num_proven
+        num_new = num_authors - num_proven
         for standing, num in (("new", num_new), ("proven", num_proven), ("banned", num_banned)):
             self.metrics.trust_authors.labels(standing).set(num)
-        self.progress.trust.update(
-            num_authors=len(standings.by_author), num_proven=num_proven, num_banned=num_banned
-        )
+        self.progress.trust.update(num_authors=num_authors, num_proven=num_proven, num_banned=num_banned)

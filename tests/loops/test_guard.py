@@ -1,7 +1,10 @@
 """Guard: hears, bans, tells the network process whatever happens to it, and keeps everything on disk."""
 
+from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -9,10 +12,11 @@ import trio.testing
 
 from swarmd.atomic import write_atomically
 from swarmd.errors import ChildDied, DiskFull
-from swarmd.loops.guard import SAVE_S, Guard
+from swarmd.loops.guard import SAVE_S, SHOWN_MAX, Guard
 from swarmd.protocol.signing import peer_id_of
+from swarmd.trust.offences import BAN_S
 from swarmd.trust.record import decode_into
-from swarmd.trust.standing import BAN_S, Standings
+from swarmd.trust.standing import Standings
 from tests.loops.fakes import MS
 from tests.loops.parts import ME, OTHER, Loops
 
@@ -68,7 +72,7 @@ async def test_what_is_no_evidence_is_not_counted() -> None:
     loops = strict()
     loops.network.found = [(PEER, "dislike", 1000)]
     await loops.guard().once()
-    assert loops.trust.standings.of(PEER) is None
+    assert not loops.trust.standings.offences.by_peer
 
 
 async def test_the_network_process_hears_only_of_changes() -> None:
@@ -100,6 +104,37 @@ async def test_a_network_process_that_died_over_it_is_told_again() -> None:
     await guard.once()
     await guard.once()
     assert loops.network.banned == [PEER]
+
+
+async def test_a_network_process_that_began_with_older_bans_is_told() -> None:
+    loops = strict()
+    guard = loops.guard()
+    await guard.once()
+    loops.network.num_restarts, loops.network.banned = 1, [PEER]  # banned at its start, unbanned since
+    await guard.once()
+    assert loops.network.banned == []
+
+
+async def test_a_call_that_arrived_but_was_not_answered_is_made_again() -> None:
+    loops = strict()
+    guard = loops.guard()
+    await guard.once()
+    await guard.ban(PEER, for_s=None, reason="")
+    loops.network.fail("ban", ChildDied("late"))
+    await guard.once()
+    loops.network.banned = [PEER]  # it had arrived
+    await guard.unban(PEER)
+    await guard.once()
+    assert loops.network.banned == []
+
+
+async def test_many_bans_at_once_are_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    loops = strict()
+    loops.network.found = [(bytes([number]) * 32, "signed_reject", 5) for number in range(200)]
+    await loops.guard().once()
+    assert loops.count("trust_bans_total", by="points") == 200
+    assert len(caplog.records) == SHOWN_MAX + 1
+    assert "197 more" in caplog.text
 
 
 async def test_one_that_is_away_is_told_when_it_is_back() -> None:
@@ -180,6 +215,28 @@ async def test_a_full_disk_costs_the_file_and_nothing_else(autojump_clock: trio.
     assert loops.network.banned == [PEER]
     await guard.once()
     assert len(wrote) == 2
+
+
+async def test_bans_for_points_are_written_at_a_tenth_of_the_time_at_most(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops, wrote = strict(), list[float]()
+    guard = loops.guard(save=lambda content: wrote.append(trio.current_time()))
+
+    async def slow(function: Callable[..., Any], *args: Any) -> Any:
+        await trio.sleep(1.0)
+        return function(*args)
+
+    guard.run_blocking = slow
+    for number in range(60):
+        loops.network.found = [(bytes([number]) * 32, "signed_reject", 5)]
+        await guard.once()
+        await trio.sleep(1.0)
+    await guard.ban(PEER, for_s=None, reason="")
+    gaps_s = [later - sooner for sooner, later in pairwise(wrote)]
+    assert len(wrote) > 2
+    assert min(gaps_s[:-1]) >= 20.0  # encoding and writing took a second each
+    assert gaps_s[-1] < 20.0 or trio.current_time() == wrote[-1]  # the operator does not wait
 
 
 async def test_nothing_new_is_not_written_again() -> None:

@@ -55,7 +55,7 @@ async def test_a_proven_author_is_not_hindered_by_them() -> None:
 async def test_over_quota_is_no_offence() -> None:
     loops = limited(bytes_per_s=1.0)
     await ingest(loops, *(sealed([counter]) for counter in ALLOWED))
-    assert loops.trust.standings.points(OTHER.public_key, NOW_S) == 0.0
+    assert loops.trust.standings.offences.points(OTHER.public_key, NOW_S) == 0.0
     assert loops.scorer.calls == []
 
 
@@ -134,4 +134,4 @@ async def test_nothing_else_that_a_scorer_says_is_held_against_anybody(reason: s
     loops = Loops()
     answer_with(loops, reasons={reason: 1000})
     await ingest(loops, *(sealed([counter]) for counter in ALLOWED))
-    assert loops.trust.standings.points(OTHER.public_key, NOW_S) == 0.0
+    assert loops.trust.standings.offences.points(OTHER.public_key, NOW_S) == 0.0

@@ -2,14 +2,15 @@
 
 import pytest
 
-from swarmd.trust.standing import BAN_FORGOTTEN_S, BAN_S, BAN_S_MAX, USED_MAX, Standings, ban_length_s
+from swarmd.trust.offences import BAN_FORGOTTEN_S, BAN_S, BAN_S_MAX, OFFENDERS_MAX, ban_length_s
+from swarmd.trust.standing import KNOWN_MAX, NEW_MAX, OPERATOR_BANS_MAX, USED_MAX, Standings
 
 AUTHOR, OTHER = b"a" * 32, b"b" * 32
 NOW_S = 1_700_000_000.0
 
 
-def standings(**changes: float) -> Standings:
-    return Standings(**{"proven_rollouts": 32, "ban_points": 100.0, "half_life_s": 600.0, **changes})  # type: ignore[arg-type]
+def standings() -> Standings:
+    return Standings(proven_rollouts=32, ban_points=100.0)
 
 
 def identity(number: int) -> bytes:
@@ -86,7 +87,7 @@ def test_evidence_that_came_together_counts_as_often() -> None:
 def test_points_halve() -> None:
     one = standings()
     one.accuse(AUTHOR, "signed_reject", NOW_S)
-    assert [one.points(AUTHOR, NOW_S + s) for s in (0, 600, 1200)] == [20.0, 10.0, 5.0]
+    assert [one.offences.points(AUTHOR, NOW_S + s) for s in (0, 600, 1200)] == [20.0, 10.0, 5.0]
 
 
 def test_a_rare_mistake_never_adds_up_to_a_ban() -> None:
@@ -97,14 +98,14 @@ def test_a_rare_mistake_never_adds_up_to_a_ban() -> None:
 def test_a_clock_that_is_set_back_makes_no_points() -> None:
     one = standings()
     one.accuse(AUTHOR, "signed_reject", NOW_S)
-    assert one.points(AUTHOR, NOW_S - 86_400) == 20.0
+    assert one.offences.points(AUTHOR, NOW_S - 86_400) == 20.0
 
 
 def test_a_ban_ends_by_itself_and_begins_again_from_no_points() -> None:
     one = standings()
     banned_by_points(one, NOW_S)
     assert [one.banned(AUTHOR, NOW_S + s) for s in (BAN_S - 1, BAN_S)] == [True, False]
-    assert one.points(AUTHOR, NOW_S + BAN_S) == 0.0
+    assert one.offences.points(AUTHOR, NOW_S + BAN_S) == 0.0
 
 
 def test_each_ban_is_twice_as_long_up_to_a_day() -> None:
@@ -161,7 +162,7 @@ def test_lifting_a_ban_forgives() -> None:
     banned_by_points(one, NOW_S)
     one.accuse(AUTHOR, "signed_reject", NOW_S)
     assert one.unban(AUTHOR, NOW_S)
-    assert (one.banned(AUTHOR, NOW_S), one.points(AUTHOR, NOW_S)) == (False, 0.0)
+    assert (one.banned(AUTHOR, NOW_S), one.offences.points(AUTHOR, NOW_S)) == (False, 0.0)
     assert banned_by_points(one, NOW_S) == BAN_S
 
 
@@ -174,30 +175,60 @@ def test_a_ban_that_is_not_there_cannot_be_lifted(for_s: float | None) -> None:
 
 
 def test_a_flood_of_identities_pushes_out_itself() -> None:
-    one = standings(authors_max=100)
+    one = standings()
     prove(one, AUTHOR)
-    one.accuse(OTHER, "signed_reject", NOW_S, num=5)
     for number in range(10_000):
         one.scored(identity(number), num_rollouts=1)
-    assert (len(one.by_author), one.proven(AUTHOR), one.banned(OTHER, NOW_S)) == (100, True, True)
-    one.unban(OTHER, NOW_S)
+    assert (one.num_authors, one.proven(AUTHOR)) == (NEW_MAX + 1, True)
 
 
-def test_a_table_full_of_proven_authors_forgets_who_was_not_seen_longest() -> None:
-    one = standings(authors_max=10)
-    for number in range(11):
+def test_a_flood_of_banned_identities_pushes_out_itself() -> None:
+    one = standings()
+    prove(one, AUTHOR)
+    one.scored(OTHER, num_rollouts=1)
+    for number in range(10_000):
+        one.accuse(identity(number), "signed_reject", NOW_S, num=5)
+    assert (one.num_authors, one.proven(AUTHOR)) == (2, True)
+    assert len(one.offences.by_peer) == OFFENDERS_MAX
+    prove(one, OTHER)
+    assert one.proven(OTHER)
+
+
+def test_offenders_that_come_after_banned_ones_are_banned_as_well() -> None:
+    one = standings()
+    for number in range(10_000):
+        one.accuse(identity(number), "signed_reject", NOW_S, num=5)
+    for _ in range(5):
+        bans = [one.accuse(peer, "forwarded_reject", NOW_S, num=2) for peer in (AUTHOR, OTHER)]
+    assert None not in bans
+
+
+def test_a_table_full_of_known_authors_forgets_who_was_not_seen_longest() -> None:
+    one = standings()
+    for number in range(KNOWN_MAX + 1):
         prove(one, identity(number))
-    assert [one.proven(identity(number)) for number in (0, 1, 10)] == [False, True, True]
+    assert [one.proven(identity(number)) for number in (0, 1, KNOWN_MAX)] == [False, True, True]
+
+
+def test_a_table_full_of_known_authors_lets_newcomers_become_known() -> None:
+    one = standings()
+    for number in range(KNOWN_MAX):
+        prove(one, identity(number))
+    newcomers = [identity(KNOWN_MAX + number) for number in range(100)]
+    for _ in range(32):
+        for author in newcomers:
+            one.scored(author, num_rollouts=1)
+    assert all(one.proven(author) for author in newcomers)
 
 
 def test_banning_strangers_for_points_does_not_end_the_operators_bans() -> None:
-    one = standings(authors_max=100)
+    one = standings()
     one.ban(AUTHOR, NOW_S, for_s=None, reason="spam")
-    for number in range(1000):
+    for number in range(10_000):
         one.accuse(identity(number), "signed_reject", NOW_S, num=5)
     assert one.banned(AUTHOR, NOW_S)
-    assert len(one.bans) == 101
-    assert one.banned(identity(999), NOW_S)
+    assert len(one.bans) == OPERATOR_BANS_MAX + OFFENDERS_MAX
+    assert one.banned(identity(9_999), NOW_S)
 
 
 def test_too_many_operator_bans_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

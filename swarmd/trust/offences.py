@@ -1,0 +1,76 @@
+"""Offences: the points that evidence gives a peer, which halve with time, and how often they got it banned.
+
+In a table of their own, so that a flood of offenders pushes out offenders and no author. Pure: `now_s` is Unix time.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+# Peers remembered, those with the newest offence. To be forgotten before it is banned, a peer needs so many others to offend
+# meanwhile, each with a handshake that costs more than a new identity of its own.
+OFFENDERS_MAX = 4096
+# What the first ban lasts; each further one twice as long, up to a day. An honest node that was banned by a bug of ours is back
+# within minutes, and after ten in a row an attacker has a day off.
+BAN_S, BAN_S_MAX = 300.0, 86_400.0
+# One earlier ban is forgotten for each day without one.
+BAN_FORGOTTEN_S = 86_400.0
+
+
+@dataclass(slots=True)
+class Offence:
+    """One peer: `points` are as of `points_at_s`; `num_bans` is how often it was banned, the last time until `banned_until_s`."""
+
+    points: float = 0.0
+    points_at_s: float = 0.0
+    num_bans: int = 0
+    banned_until_s: float = 0.0
+
+
+@dataclass
+class Offences:
+    """Offences by peer, bounded; points halve in `half_life_s`."""
+
+    half_life_s: float = 600.0
+    by_peer: OrderedDict[bytes, Offence] = field(default_factory=OrderedDict)
+
+    def points(self, peer: bytes, now_s: float) -> float:
+        """Points left at this moment."""
+        offence = self.by_peer.get(peer)
+        return 0.0 if offence is None else self._left(offence, now_s)
+
+    def add(self, peer: bytes, points: float, now_s: float) -> float:
+        """Give points; how many it has now."""
+        offence = self.by_peer.pop(peer, None) or Offence()
+        self.by_peer[peer] = offence
+        if len(self.by_peer) > OFFENDERS_MAX:
+            self.by_peer.popitem(last=False)
+        offence.points = self._left(offence, now_s) + points
+        offence.points_at_s = now_s
+        return offence.points
+
+    def ban(self, peer: bytes, now_s: float) -> float:
+        """Take the points for a ban; when it ends."""
+        offence = self.by_peer[peer]
+        num_before = _remembered(offence, now_s)
+        offence.points, offence.num_bans = 0.0, num_before + 1
+        offence.banned_until_s = now_s + ban_length_s(num_before)
+        return offence.banned_until_s
+
+    def forgive(self, peer: bytes) -> None:
+        """Forget points and earlier bans."""
+        self.by_peer.pop(peer, None)
+
+    def _left(self, offence: Offence, now_s: float) -> float:
+        elapsed_s = max(0.0, now_s - offence.points_at_s)
+        return float(offence.points * 0.5 ** (elapsed_s / self.half_life_s))
+
+
+def ban_length_s(num_before: int) -> float:
+    """How long the next ban lasts after so many."""
+    return float(min(BAN_S * 2.0 ** min(num_before, 20), BAN_S_MAX))
+
+
+def _remembered(offence: Offence, now_s: float) -> int:
+    """Earlier bans that still count."""
+    days = int(max(0.0, now_s - offence.banned_until_s) // BAN_FORGOTTEN_S)
+    return max(0, offence.num_bans - days)
