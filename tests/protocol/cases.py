@@ -24,6 +24,7 @@ from tests.protocol.craft import (
 )
 from tests.protocol.edge_cases import batch_edges, content_edges, field_edges, frame_edges, header_edges
 from tests.protocol.signature_cases import key_cases, replay_cases, signature_cases
+from tests.protocol.torsion_cases import torsion_cases
 
 
 def all_cases() -> list[Case]:
@@ -37,6 +38,7 @@ def all_cases() -> list[Case]:
         *replay_cases(),
         *key_cases(),
         *signature_cases(),
+        *torsion_cases(),
         *frame_cases(),
         *frame_edges(),
         *content_cases(),

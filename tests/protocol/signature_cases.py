@@ -20,6 +20,7 @@ from tests.protocol.craft import (
     stored_frame,
 )
 from tests.protocol.second import ed25519
+from tests.protocol.torsion_cases import encoded, secret_of
 
 ORDER = ed25519.ORDER
 # One key in two has the highest bit of its last byte set (the sign of x); neither Alice's nor Mallory's has.
@@ -65,6 +66,8 @@ def key_cases() -> Iterator[Case]:
         "no point": bytes([2]) + bytes(31),
         "outside the prime-order group": crypto_core_ed25519_add(ALICE.public_key, TORSION_POINT),
         "the neutral point, not canonical": b"\xee" + b"\xff" * 30 + b"\x7f",
+        "the neutral point with the sign of x": NEUTRAL_KEY[:31] + b"\x80",
+        "a point with a part of small order, y being p + 3": b"\xf0" + b"\xff" * 30 + b"\x7f",
         "all ones": b"\xff" * 32,
     }.items():
         yield Case(f"key is {name}", "author_key", header_with(author=key))
@@ -128,16 +131,9 @@ def _sign(text: bytes, identity: Identity = ALICE) -> bytes:
 
 def _with_torsion(header: bytes) -> bytes:
     """R + T in place of R, T of order 8: eight times the equation holds, the equation does not (test_signing has both)."""
-    secret = int.from_bytes(hashlib.sha512(bytes(range(32))).digest()[:32], "little")
-    scalar, nonce = secret & (2**254 - 8) | 2**254, 7
+    scalar, nonce = secret_of(bytes(range(32))), 7
     assert ed25519.BASE is not None
-    point = crypto_core_ed25519_add(_encoded(ed25519.times(nonce, ed25519.BASE)), TORSION_POINT)
+    point = crypto_core_ed25519_add(encoded(ed25519.times(nonce, ed25519.BASE)), TORSION_POINT)
     text = DOMAIN + ALICE.public_key + header
     challenge = int.from_bytes(hashlib.sha512(point + ALICE.public_key + text).digest(), "little") % ORDER
     return point + ((nonce + challenge * scalar) % ORDER).to_bytes(32, "little")
-
-
-def _encoded(point: ed25519.Point) -> bytes:
-    inverse = pow(point[2], ed25519.P - 2, ed25519.P)
-    x, y = point[0] * inverse % ed25519.P, point[1] * inverse % ed25519.P
-    return (y | (x & 1) << 255).to_bytes(32, "little")

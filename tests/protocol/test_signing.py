@@ -10,7 +10,11 @@ from swarmd.protocol.seen import Seen
 from swarmd.protocol.signing import DOMAIN, Identity, duplicate_key, is_sound_key, peer_id_of, verify
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
 from swarmd.protocol.wire import decode_message
-from tests.protocol.craft import ALICE, MALLORY, MANIFEST, NOW_MS
+from tests.protocol.case import BODY, NEUTRAL_KEY
+from tests.protocol.craft import ALICE, MALLORY, MANIFEST, NOW_MS, pack, plain_header
+from tests.protocol.second import ed25519
+from tests.protocol.second.ed25519 import ORDER, P, add, times
+from tests.protocol.torsion_cases import BASE, TORSION, encoded, secret_of, torsion_cases
 
 COMPLETIONS = (Completion(text="a", finished=True), Completion(text="b", finished=False))
 BATCH = RolloutBatch(rollouts=(Rollout(dataset=1, counter=7, completions=COMPLETIONS),))
@@ -40,6 +44,41 @@ def test_a_signature_made_for_another_purpose_does_not_hold():
     assert verify(ALICE.public_key, b"header", key.sign(DOMAIN + ALICE.public_key + b"header").signature)
     assert not verify(ALICE.public_key, b"header", key.sign(ALICE.public_key + b"header").signature)
     assert not verify(ALICE.public_key, b"header", key.sign(b"header").signature)
+
+
+def test_under_a_sound_key_only_the_neutral_point_of_small_order_satisfies_the_equation():
+    header = pack(plain_header(BODY))
+    for point in [encoded(times(k, TORSION)) for k in range(8)]:
+        text = DOMAIN + ALICE.public_key + header
+        challenge = int.from_bytes(hashlib.sha512(point + ALICE.public_key + text).digest(), "little") % ORDER
+        scalar = challenge * secret_of(bytes(range(32))) % ORDER
+        commitment, key = ed25519.decode(point), ed25519.decode(ALICE.public_key)
+        assert commitment is not None
+        assert key is not None
+        holds = ed25519.equal(times(scalar, BASE), add(commitment, times(challenge, key)))
+        assert holds == (point == NEUTRAL_KEY)
+        assert not verify(ALICE.public_key, header, point + scalar.to_bytes(32, "little"))
+
+
+def test_no_sound_key_has_a_second_encoding():
+    for number in range(P, 2**255):
+        for key in (number.to_bytes(32, "little"), (number | 1 << 255).to_bytes(32, "little")):
+            point = ed25519.decode(
+                (number - P | int.from_bytes(key, "little") >> 255 << 255).to_bytes(32, "little")
+            )
+            assert point is None or not ed25519.equal(times(ORDER, point), ed25519.NEUTRAL) or number == P + 1
+            assert not is_sound_key(key)
+
+
+@pytest.mark.parametrize("name", ["an ordinary point", "a point with such a part"])
+def test_libsodium_takes_what_wire_md_says_under_a_key_with_a_part_of_small_order(name):
+    """So the rule author_key is what refuses these."""
+    message = {case.name: case.message for case in torsion_cases()}[
+        f"the equation holds: a key with a part of order 8, {name}"
+    ]
+    signed = decode_message(message, MANIFEST.limits)
+    assert verify(signed.header.author, signed.header_bytes, signed.signature)
+    assert not is_sound_key(signed.header.author)
 
 
 @pytest.mark.parametrize(("key", "signature"), [(b"", bytes(64)), (bytes(31), bytes(64)), (bytes(32), b"")])

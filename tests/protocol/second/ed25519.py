@@ -1,4 +1,4 @@
-"""Ed25519 verification after RFC 8032, section 6, without cofactor, and the soundness of keys. Slow: milliseconds a point."""
+"""Ed25519 verification as WIRE.md, Identity: RFC 8032 without cofactor, and no `R` of small order. Slow: milliseconds a point."""
 
 import hashlib
 from functools import lru_cache
@@ -68,6 +68,8 @@ def verify(key: bytes, text: bytes, signature: bytes) -> bool:
     point, commitment = decode(key), decode(signature[:32])
     scalar = int.from_bytes(signature[32:], "little")
     if point is None or commitment is None or scalar >= ORDER:
+        return False
+    if equal(times(8, commitment), NEUTRAL):
         return False
     challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + text).digest(), "little") % ORDER
     return equal(times(scalar, BASE), add(commitment, times(challenge, point)))
