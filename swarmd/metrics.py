@@ -181,7 +181,9 @@ class Metrics:
             "train_external_dropped", "External completions left out of updates as too unlikely here."
         )
         self.external_floor = gauge(
-            "train_external_logp_min", "The mean log-prob below which they are, in nats a token, last update."
+            "train_external_logp_min",
+            "Below which they are, in nats: the log-prob a token, in the mean or of any token; last update.",
+            "of",
         )
         self.external_capped = counter("train_external_capped", "External rollouts held down by a cap.")
         self.external_share = gauge(
@@ -206,7 +208,8 @@ class Metrics:
             "external_weight_mean": self.external_weight,
             "external_weight_zero": self.external_weight_zero,
             "external_effective_share": self.external_effective,
-            "external_logp_min": self.external_floor,
+            "external_logp_min": self.external_floor.labels("mean"),
+            "external_token_logp_min": self.external_floor.labels("token"),
             "external_share": self.external_share,
             "external_likelihood_ratio": self.external_likelihood,
             "imitation_loss": self.imitation_loss,
@@ -222,7 +225,8 @@ class Metrics:
             "trust_unproven_rollouts", "Rollouts of authors who are not proven that entered an update."
         )
         self.held_back = counter(
-            "trust_unproven_held_back", "Such rollouts that a round was short of and may not have."
+            "trust_held_back",
+            "Rollouts that a round was short of and may not have: of unproven authors, or of one past its share.",
         )
         self.canary_checks = counter("trust_canary_checks", "Measurements of the canary.", "verdict")
         self.canary_score = gauge("trust_canary_score", "Mean reward on the canary's questions.")

@@ -32,8 +32,6 @@ EVIDENCE: Final[tuple[Evidence, ...]] = tuple(POINTS)
 SIGNED_RULES: Final = frozenset(
     rule for rule in RULES[RULES.index("body_digest") + 1 :] if VERDICT_OF[rule] is Verdict.REJECT
 )
-# A node of a later version may be honest and known to be so by its neighbours.
-NO_EVIDENCE: Final = frozenset({"version"})
 
 
 def blame(rule: str, data: bytes, *, forwarder: bytes, manifest: Manifest) -> list[tuple[bytes, Evidence]]:
@@ -43,7 +41,7 @@ def blame(rule: str, data: bytes, *, forwarder: bytes, manifest: Manifest) -> li
         data: the message.
         forwarder: the key of the peer that handed it over.
     """
-    if VERDICT_OF[rule] is not Verdict.REJECT or rule in NO_EVIDENCE:
+    if VERDICT_OF[rule] is not Verdict.REJECT:
         return []
     author = _author(data, manifest) if rule in SIGNED_RULES else None
     if author is None:

@@ -106,6 +106,7 @@ async def test_what_the_guards_of_an_update_did_is_counted() -> None:
         "num_external_dropped": 3,
         "num_external_capped": 2,
         "external_logp_min": -4.5,
+        "external_token_logp_min": -11.5,
         "external_share": 0.6,
     }
     for _ in range(2):
@@ -113,5 +114,6 @@ async def test_what_the_guards_of_an_update_did_is_counted() -> None:
         await loops.update(rounds_max=loops.progress.round + 1).run()
     assert loops.count("train_external_dropped_total") == 6
     assert loops.count("train_external_capped_total") == 4
-    assert loops.count("train_external_logp_min") == -4.5
+    assert loops.count("train_external_logp_min", of="mean") == -4.5
+    assert loops.count("train_external_logp_min", of="token") == -11.5
     assert loops.count("train_external_weight_share_ratio") == 0.6

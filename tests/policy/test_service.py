@@ -234,7 +234,7 @@ def test_the_floor_comes_from_own_sampling_and_drops_what_nobody_here_would_say(
     first = policy.update(own[:10], round=1, state={}, checkpoint=False)
     assert first["external_logp_min"] is None  # 40 own completions are too few to say
     second = policy.update(own[10:], round=2, state={}, checkpoint=False)
-    assert -20 < second["external_logp_min"] < 0
+    assert -40 < second["external_token_logp_min"] < second["external_logp_min"] < 0
 
 
 def test_without_a_floor_or_with_a_fixed_one_nothing_is_followed(model_dir: Path) -> None:
@@ -242,4 +242,4 @@ def test_without_a_floor_or_with_a_fixed_one_nothing_is_followed(model_dir: Path
         policy = started(model_dir, external_logp_min=setting)
         own = [own_rollout(policy, f"{n}?", seed=n, counter=n) for n in range(20)]
         stats = policy.update(own, round=1, state={}, checkpoint=False)
-        assert stats["external_logp_min"] == expected
+        assert (stats["external_logp_min"], stats["external_token_logp_min"]) == (expected, None)

@@ -12,7 +12,7 @@ from swarmd.protocol.signing import Identity
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
 from swarmd.protocol.wire import decode_message
 from swarmd.questions.scorers import Reason
-from swarmd.trust.evidence import EVIDENCE, NO_EVIDENCE, SIGNED_RULES, blame, found_by_scorer, num_clean
+from swarmd.trust.evidence import EVIDENCE, SIGNED_RULES, blame, found_by_scorer, num_clean
 
 FORWARDER = b"f" * 32
 MANIFEST = load_manifest("tiny")
@@ -43,9 +43,8 @@ def test_rules_that_look_at_our_clock_our_memory_or_our_bugs_reject_nothing(rule
     assert VERDICT_OF[rule] is Verdict.IGNORE
 
 
-@pytest.mark.parametrize("rule", sorted(NO_EVIDENCE))
-def test_a_later_version_is_no_offence(rule: str) -> None:
-    assert blame(rule, b"", forwarder=FORWARDER, manifest=MANIFEST) == []
+def test_another_version_is_its_forwarders_since_the_topic_names_the_version() -> None:
+    assert blame("version", b"", forwarder=FORWARDER, manifest=MANIFEST) == [(FORWARDER, "forwarded_reject")]
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage", b"\x01" * 70_000, message(8)[:-1]], ids=len)

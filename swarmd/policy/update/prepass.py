@@ -61,7 +61,8 @@ def prepare(rollouts: Sequence[TokenRollout], settings: UpdateSettings, log_prob
     guards = {
         "left_out": tuple(found.left_out),
         "num_external_dropped": found.num_dropped,
-        "external_logp_min": settings.external_logp_min if settings.external_logp_min > -math.inf else None,
+        "external_logp_min": _finite(settings.external_logp_min),
+        "external_token_logp_min": _finite(settings.external_token_logp_min),
         "num_external_capped": capped.num,
         "external_share": capped.share,
     }
@@ -140,6 +141,10 @@ def _is_too_unlikely(
     mean, least = math.fsum(logps_T) / len(logps_T), min(logps_T)
     # a NaN is neither above nor below
     return not (mean >= settings.external_logp_min and least >= settings.external_token_logp_min)
+
+
+def _finite(floor: float) -> float | None:
+    return floor if floor > -math.inf else None
 
 
 def _has_floor(settings: UpdateSettings) -> bool:

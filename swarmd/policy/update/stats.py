@@ -29,7 +29,8 @@ class UpdateStats:
         mean_logp_*: mean own log-prob of trained tokens; how (un)likely the own policy finds the others' text.
         external_weight_mean, external_weight_zero, external_effective_share: of the weights in front of external completions that
             have an advantage (under `shaped` of their tokens): mean, share of zeros, effective sample size over the number.
-        num_external_dropped: external completions that the floor left out; external_logp_min: the floor, None while there is none.
+        num_external_dropped: external completions that the floor left out; external_logp_min: the floor of their mean
+            log-prob a token, None while there is none; external_token_logp_min: that of their least likely token.
         left_out: places of external rollouts of which nothing was left to train on: below the floor, or too long for this model.
         num_external_capped: external rollouts held down by a cap; external_share: what all of them weigh of the round, held down.
         external_likelihood_ratio: own over claimed probability a token, geometric mean, where both were needed and known.
@@ -66,6 +67,7 @@ class UpdateStats:
     external_effective_share: float | None = None
     num_external_dropped: int = 0
     external_logp_min: float | None = None
+    external_token_logp_min: float | None = None
     left_out: tuple[int, ...] = ()
     num_external_capped: int = 0
     external_share: float | None = None
