@@ -31,6 +31,7 @@ from tests.protocol.craft import (
 )
 from tests.protocol.limit_cases import limit_cases
 from tests.protocol.manifest_cases import manifest_cases
+from tests.protocol.match_cases import match_cases
 from tests.protocol.peer_cases import peer_cases
 
 FOLDER = Path(__file__).parents[2] / "proto" / "vectors"
@@ -187,7 +188,7 @@ def _rules() -> dict[str, Any]:
 
 
 def _limits() -> dict[str, Any]:
-    cases = limit_cases()
+    cases = [*limit_cases(), *match_cases()]
     manifests = {case.manifest.digest: case.manifest for case in cases}
     return {
         "about": "Judge `message` at `now_ms` by the manifest of that digest, with an empty memory; as in rules.json.",

@@ -1,5 +1,6 @@
 """The bound holds: a bomb costs what was promised, and a frame is one whole frame."""
 
+import io
 import tracemalloc
 
 import pytest
@@ -7,6 +8,7 @@ import zstandard
 
 from swarmd.protocol.compression import BLOCKS_MAX, DamagedBlocks, compress, decompress
 from tests.protocol.craft import block, stored_frame
+from tests.protocol.match_cases import reaching_frame
 
 LIMIT = 100_000
 BLOCK = 131_072  # the largest a zstd block may be
@@ -86,6 +88,29 @@ def test_a_compressor_that_flushes_often_stays_far_below_the_number_of_blocks():
     )
     frame += compressor.flush()
     assert decompress(frame, content_bytes_max=LIMIT) == b"".join(lines)
+
+
+@pytest.mark.parametrize("offset", [1025, 2600, 5000])
+def test_a_match_reaches_beyond_the_window_and_a_ring_of_its_size_does_not_show_it(offset):
+    frame = reaching_frame(offset)
+    content = decompress(frame, content_bytes_max=LIMIT)
+    assert len(content) > offset > 1024
+    head = b"\x28\xb5\x2f\xfd\xa0" + len(content).to_bytes(
+        4, "little"
+    )  # a single segment: the window is the content
+    assert streamed(head + frame[8:]) == content
+    try:
+        assert (streamed(frame) == content) == (offset == 1025)
+    except zstandard.ZstdError:
+        assert offset == 5000
+
+
+def streamed(frame: bytes) -> bytes:
+    """By libzstd's streaming interface, as a ring of the window's size."""
+    reader, content = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(frame), read_size=1), b""
+    while piece := reader.read(1000):
+        content += piece
+    return content
 
 
 @pytest.mark.parametrize("content", [b"x" * 999 + b"y", b"naive text, naive words, naive text again" * 20])
