@@ -47,14 +47,14 @@ def reaching_frame(offset: int) -> bytes:
     return MAGIC + b"\x40\x00" + size + blocks + block(2, len(copying), copying)
 
 
-def one_sequence(literals: bytes, offset: int) -> bytes:
-    """A compressed block: literals (under 16), then a match of COPIED bytes; RFC 8878, 3.1.1.3."""
+def one_sequence(literals: bytes, offset: int, num_copied: int = COPIED) -> bytes:
+    """A compressed block: literals (under 16), then a match of 3 to 34 or 1027 to 2050 bytes; RFC 8878, 3.1.1.3."""
     code = (offset + 3).bit_length() - 1
-    bits = 1 << code | offset + 3 - (
-        1 << code
-    )  # the end mark, then the offset's bits; the two lengths have none
+    match_code, width = (num_copied - 3, 0) if num_copied < 35 else (46, 10)
+    # The end mark, the offset's bits, those of the match's length; the literals' length has none.
+    bits = (1 << code | offset + 3 - (1 << code)) << width | (num_copied - 1027 if width else 0)
     stream = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
-    tables = bytes([0b01010100, len(literals), code, COPIED - 3])  # three tables of one code each
+    tables = bytes([0b01010100, len(literals), code, match_code])  # three tables of one code each
     return bytes([len(literals) << 3]) + literals + b"\x01" + tables + stream
 
 

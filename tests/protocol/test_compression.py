@@ -8,7 +8,8 @@ import zstandard
 
 from swarmd.protocol.compression import BLOCKS_MAX, DamagedBlocks, compress, decompress
 from tests.protocol.craft import block, stored_frame
-from tests.protocol.match_cases import reaching_frame
+from tests.protocol.match_cases import one_sequence, reaching_frame
+from tests.protocol.second.zstd import Damaged, zstd_content
 
 LIMIT = 100_000
 BLOCK = 131_072  # the largest a zstd block may be
@@ -103,6 +104,23 @@ def test_a_match_reaches_beyond_the_window_and_a_ring_of_its_size_does_not_show_
         assert (streamed(frame) == content) == (offset == 1025)
     except zstandard.ZstdError:
         assert offset == 5000
+
+
+@pytest.mark.parametrize(("num_copied", "is_taken"), [(1030, True), (1500, False)])
+def test_libzstd_takes_a_compressed_block_of_a_little_too_much_content(num_copied, is_taken):
+    """RULES.md, body_blocks: it is damaged, and decoders may take it all the same."""
+    copying = one_sequence(b"abc", 500, num_copied)
+    content = bytes(i * i % 251 for i in range(1024)) + b"abc"
+    content += (content[-500:] * 4)[:num_copied]
+    blocks = block(0, 1024, content[:1024], last=False) + block(2, len(copying), copying)
+    frame = b"\x28\xb5\x2f\xfd\x40\x00" + (len(content) - 256).to_bytes(2, "little") + blocks
+    with pytest.raises(Damaged):
+        zstd_content(frame, LIMIT)
+    if is_taken:
+        assert decompress(frame, content_bytes_max=LIMIT) == content
+    else:
+        with pytest.raises(DamagedBlocks):
+            decompress(frame, content_bytes_max=LIMIT)
 
 
 def streamed(frame: bytes) -> bytes:
