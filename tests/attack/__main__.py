@@ -3,8 +3,10 @@
 import argparse
 import json
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,9 @@ from typing import Any
 from tests.attack.bout import run_bout
 from tests.attack.checks import Check
 from tests.attack.deeds import DEEDS, TOGETHER
-from tests.attack.reward import NUM_HONEST, as_plain, pair_checks, pairs_table, run_pairs
+from tests.attack.reward import as_plain, pair_checks, pairs_table, run_pairs
 from tests.attack.rows import table
+from tests.attack.trial import NUM_HONEST
 
 # Where the tiny policy's curve is nearly flat.
 ROUNDS = 200
@@ -60,6 +63,8 @@ def main() -> None:
         seeds=seeds[:1] if options.quick else seeds,
         rounds=min(options.rounds, 60) if options.quick else options.rounds,
     )
+    if not plan.names and not plan.seeds:
+        parser.error("nothing is left to do: --no-bout needs --seeds")
     try:
         sys.exit(run(out, plan))
     except KeyboardInterrupt:
@@ -93,24 +98,43 @@ def run(out: Path, plan: Plan) -> int:
     report: dict[str, Any] = {}
     out.mkdir(parents=True)
     if plan.names:
-        bout = run_bout(out / "bout", plan.names, plan.seconds, plan.seed, say)
-        print("\n" + table(bout.rows) + "\n", flush=True)
-        found += bout.checks
-        report["rows"] = [asdict(row) for row in bout.rows]
+        found += fight(out, plan, report, say)
+        _write(out, report, found)
     if plan.seeds:
-        pairs = run_pairs(out / "reward", plan.seeds, plan.rounds, say)
+        found += learn(out, plan, report, say)
+        _write(out, report, found)
+    for check in found:
+        print(check)
+    print(f"\nreport   {out / 'report.json'}   {time.monotonic() - began:.0f} s")
+    return 0 if all(check.passed for check in found) else 1
+
+
+def fight(out: Path, plan: Plan, report: dict[str, Any], say: Callable[[str], None]) -> list[Check]:
+    """The bout, its table and its rows in the report; one that broke off is a failed check."""
+    try:
+        bout = run_bout(out / "bout", plan.names, plan.seconds, plan.seed, say)
+    except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
+        return [Check("the bout came to its end", False, str(error))]
+    print("\n" + table(bout.rows) + "\n", flush=True)
+    report["rows"] = [asdict(row) for row in bout.rows]
+    return bout.checks
+
+
+def learn(out: Path, plan: Plan, report: dict[str, Any], say: Callable[[str], None]) -> list[Check]:
+    """The comparison of rewards, its table and its pairs in the report."""
+    pairs, failed = run_pairs(out / "reward", plan.seeds, plan.rounds, say)
+    if pairs:
         print(
             f"\nheld-out reward of {NUM_HONEST} nodes, rounds {plan.rounds // 2 + 1} to {plan.rounds}\n{pairs_table(pairs)}\n",
             flush=True,
         )
-        found += pair_checks(pairs)
-        report["pairs"] = [as_plain(pair) for pair in pairs]
-    for check in found:
-        print(check)
+    report["pairs"] = [as_plain(pair) for pair in pairs]
+    return failed + pair_checks(pairs)
+
+
+def _write(out: Path, report: dict[str, Any], found: list[Check]) -> None:
     report["checks"] = [asdict(check) for check in found]
     (out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
-    print(f"\nreport   {out / 'report.json'}   {time.monotonic() - began:.0f} s")
-    return 0 if all(check.passed for check in found) else 1
 
 
 if __name__ == "__main__":

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from swarmd.experiment.swarms.guard import Guard
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
-from swarmd.protocol.signing import Identity
 from tests.attack import checks
+from tests.attack.attackers import Attackers, Scene
 from tests.attack.checks import Check
-from tests.attack.deeds import DEEDS, IDENTITIES_MAX, MUTE, TOGETHER, TOGETHER_GROUPS
+from tests.attack.deeds import DEEDS, IDENTITIES_MAX, MUTE, TOGETHER, TOGETHER_GROUPS, TOGETHER_TEXT
 from tests.attack.ground import honest_datasets, write_manifest
-from tests.attack.looks import Look, gaps, look, patient_look, records, words_of_trouble
+from tests.attack.looks import Look, book, look, losses, patient_look, records
 from tests.attack.newcomers import run_newcomers
-from tests.attack.ring import identity_seed
+from tests.attack.ring import hostile_id
 from tests.attack.rows import Row, row_of
 from tests.attack.traps import Traps
-from tests.attack.window import Attackers, Scene, Window, started, window
+from tests.attack.window import Window, started, window
 
 NUM_HONEST = 4
 # Between two quiet windows; a machine's pace changes within minutes.
@@ -35,13 +35,16 @@ SETTINGS = (
 
 @dataclass
 class Bout:
-    """What came of it."""
+    """What came of it; `apart`, `idle` and `dead` by attack, `joined` are honest newcomers."""
 
     rows: list[Row] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     quiet: list[Window] = field(default_factory=list)
     attacked: dict[str, Window] = field(default_factory=dict)
     apart: dict[str, list[str]] = field(default_factory=dict)
+    idle: dict[str, list[str]] = field(default_factory=dict)
+    dead: dict[str, list[str]] = field(default_factory=dict)
+    joined: list[LocalNode] = field(default_factory=list)
 
     @property
     def windows(self) -> dict[str, Window]:
@@ -57,7 +60,7 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
     arguments = (*SETTINGS, "--swarm", str(manifest), "--tasks", honest_datasets())
     bout = Bout()
     with (
-        Traps(root / "markers") as traps,
+        Traps() as traps,
         Guard() as guard,
         LocalSwarm(root, NUM_HONEST, seed, arguments) as swarm,
     ):
@@ -75,20 +78,30 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
             attack.rest()
             shown = {node.name: _shown(node) for node in swarm.nodes}
             last = [patient_look(node) for node in swarm.nodes]
-        honest = frozenset(node.identity.peer_id for node in swarm.nodes)
+        honest = frozenset(node.identity.peer_id for node in [*swarm.nodes, *bout.joined])
+        books = {node.name: book(node) for node in swarm.nodes}
+        # One that met only mute bootstraps knows nobody.
+        books |= {node.name: one for node in bout.joined if honest & (one := book(node)).num_scored.keys()}
         done = [record for node in swarm.nodes for record in records(node)]
         bout.rows = [
             row_of(name, text_of(name), one, bout.quiet, hostile_ids(name, seed), done)
             for name, one in bout.attacked.items()
         ]
         bout.checks += [
+            checks.attacks_began(bout.idle, root / "attackers.log"),
+            checks.attacks_went_on(bout.attacked),
+            checks.attackers_lived(bout.dead),
             checks.no_code_ran(traps.sprung()),
+            checks.scorer_found_nothing(
+                [*last, *(bout.attacked[MUTE].after if MUTE in bout.attacked else ())]
+            ),
             checks.nobody_restarted(last),
             checks.everybody_answers(bout.windows),
-            checks.no_round_lost(last, *_losses(swarm)),
+            checks.no_round_lost(last, *losses(swarm.nodes)),
             checks.rounds_went_on(bout.windows),
             checks.no_honest_peer_blamed(last, honest),
             checks.no_honest_peer_banned({name: texts["bans"] for name, texts in shown.items()}, honest),
+            checks.no_honest_peer_ever_banned(books, honest),
             checks.honest_stay_connected(bout.apart),
             checks.clean_terminal("".join(text for texts in shown.values() for text in texts.values())),
         ]
@@ -118,30 +131,26 @@ class _Attack:
             scene = replace(scene, seed=together_seed(scene.seed))
         log = self.root / "attackers.log"
         with Attackers(groups_of(name), scene, self.guard, log) as attackers:
-            if not attackers.wait_until_begun():
-                self.bout.checks.append(Check(f"the attack {name} began", False, f"see {log}"))
+            attackers.wait_until_begun()
+            self.bout.idle[name] = attackers.idle()
             self.bout.attacked[name] = window(self.swarm.nodes, self.seconds, attackers)
+            self.bout.dead[name] = attackers.dead()
         self.bout.apart[name] = reunited(self.swarm)
 
     def newcomers(self) -> None:
         """The window of newcomers with mute bootstraps."""
         found = run_newcomers(self.root / "newcomers", self.arguments, self.scene, self.guard, self.seconds)
         self.bout.attacked[MUTE] = found.window
+        self.bout.dead[MUTE] = found.dead
+        self.bout.idle[MUTE] = found.idle
         self.bout.checks += found.checks
+        self.bout.joined += found.nodes
 
 
 def _shown(node: LocalNode) -> dict[str, str]:
     """What an operator is shown, by command."""
     commands = {"peers": ("peers",), "bans": ("peers", "bans"), "status": ("status",)}
     return {name: command_output(node, *words) for name, words in commands.items()}
-
-
-def _losses(swarm: LocalSwarm) -> tuple[dict[str, list[int]], dict[str, str]]:
-    found = {node.name: gaps(record["round"] for record in records(node)) for node in swarm.nodes}
-    said = {node.name: words_of_trouble(node.output()) for node in swarm.nodes}
-    return found, {
-        name: ", ".join(f"{sign!r} {num}x" for sign, num in signs.items()) for name, signs in said.items()
-    }
 
 
 def groups_of(name: str) -> Sequence[Sequence[str]]:
@@ -151,7 +160,7 @@ def groups_of(name: str) -> Sequence[Sequence[str]]:
 
 def text_of(name: str) -> str:
     """What an attack tries."""
-    return DEEDS[name].text if name in DEEDS else "all of them at once"
+    return DEEDS[name].text if name in DEEDS else TOGETHER_TEXT
 
 
 def together_seed(seed: int) -> int:
@@ -162,11 +171,7 @@ def together_seed(seed: int) -> int:
 def hostile_ids(name: str, seed: int) -> frozenset[str]:
     """Peer ids of all identities of an attack."""
     names, seed = (list(DEEDS), together_seed(seed)) if name == TOGETHER else ([name], seed)
-    return frozenset(
-        Identity.from_seed(identity_seed(one, seed, number)).peer_id
-        for one in names
-        for number in range(IDENTITIES_MAX)
-    )
+    return frozenset(hostile_id(one, seed, number) for one in names for number in range(IDENTITIES_MAX))
 
 
 def wait_until_together(swarm: LocalSwarm, say: Callable[[str], None]) -> None:

@@ -1,14 +1,17 @@
 """What has to hold after everything: each a line with PASS or FAIL, and what was found. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.attack.looks import Look
+from tests.attack.looks import Book, Look
 from tests.attack.rows import lost
 from tests.attack.window import Window
 
 # Of the undisturbed control: the bar of the project's acceptance.
 REWARD_SHARE_MIN = 0.95
+# Why a scorer gave 0, where only a text that was run can be the cause.
+RUN_TEXT = frozenset({"forbidden_syscall", "forged_reply", "worker_died", "zygote_died"})
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,67 @@ def no_honest_peer_banned(lists: Mapping[str, str], honest: frozenset[str]) -> C
     """No node names an honest one in its list of bans (`swarmd peers bans`)."""
     bad = [f"{name} banned {peer}" for name, text in lists.items() for peer in honest if peer in text]
     return Check("no honest node banned another honest one", not bad, ", ".join(bad))
+
+
+def no_honest_peer_ever_banned(books: Mapping[str, Book], honest: frozenset[str]) -> Check:
+    """No node remembers a ban of an honest one, over or not: the list of bans shows only those that hold.
+
+    A book that knows no honest author proves nothing, and fails.
+    """
+    bad = [
+        f"{name} banned {peer} {num}x"
+        for name, book in books.items()
+        for peer, num in book.num_bans.items()
+        if num and peer in honest
+    ]
+    bad += [
+        f"{name} has no standing of any honest node"
+        for name, book in books.items()
+        if not honest & book.num_scored.keys()
+    ]
+    return Check("no honest node ever banned another honest one", not bad, ", ".join(bad))
+
+
+def scorer_found_nothing(looks: Sequence[Look]) -> Check:
+    """No node's scorer found what only a text that was run can have done, by the reasons for which it gave 0.
+
+    `forbidden_syscall` is death by seccomp, `forged_reply` a worker that answers what ours never does, `worker_died` one that left
+    (a text that was run can call `_exit`), `zygote_died` the same of what forks them. No text of the attack gets to any of these by
+    mere size or depth: those are turned away (`oversize`, `answer_too_long`, `refused`). `deadline` and `cpu_limit` are left out:
+    a busy machine alone can bring them about. A node whose metrics were not read, or that scored nothing, proves nothing.
+    """
+    bad = [f"{one.name} {reason} {num:.0f}" for one in looks for reason, num in one.unscored.items()
+           if num and reason in RUN_TEXT]  # fmt: skip
+    bad += [f"{one.name} shows no scoring" for one in looks if not one.metrics.get("verify_seconds_count")]
+    seen: Counter[str] = Counter()
+    for one in looks:
+        seen.update({reason: int(num) for reason, num in one.unscored.items()})
+    told = ", ".join(f"{reason} {num}" for reason, num in seen.most_common())
+    return Check("no scorer's worker was killed, lost or deceived by a text", not bad, ", ".join(bad) or told)
+
+
+def attacks_began(idle: Mapping[str, Sequence[str]], log: object) -> Check:
+    """Every attack got something to a victim, or a connection; `idle` are those that had not when their window began."""
+    bad = [f"{who} in {name}" for name, found in idle.items() for who in found]
+    return Check("every attack reached a victim", not bad, f"not {', '.join(bad)}; see {log}" if bad else "")
+
+
+def attacks_went_on(windows: Mapping[str, Window]) -> Check:
+    """Every attack did something in its window: sent, dialled, or held its connections."""
+    bad = [
+        f"{attack} in {name}"
+        for name, one in windows.items()
+        for attack, counted in one.counted.items()
+        if not any(num > 0 for num in counted.values())
+    ]
+    bad += [f"all of {name}" for name, one in windows.items() if not one.counted]
+    return Check("every attack went on through its window", not bad, ", ".join(bad))
+
+
+def attackers_lived(dead: Mapping[str, Sequence[str]]) -> Check:
+    """No attacker's process ended before the harness ended it; `dead` by window."""
+    bad = [f"{who} in {name}" for name, found in dead.items() for who in found]
+    return Check("every attacker's process lived until it was ended", not bad, ", ".join(bad))
 
 
 def honest_stay_connected(apart: Mapping[str, Sequence[str]]) -> Check:

@@ -6,12 +6,15 @@ import os
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from swarmd.experiment.swarms.local_swarm import LocalNode
+from swarmd.trust.peer_key import peer_id_of_key
+from swarmd.trust.record import decode_into
+from swarmd.trust.standing import Standings
 from tests.e2e.watch import descendants
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -43,6 +46,24 @@ class Look:
     stored_of: Mapping[str, int] = field(default_factory=dict)
     used_of: Mapping[str, int] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def unscored(self) -> dict[str, float]:
+        """Completions that got 0 without being wrong, by reason."""
+        start = 'verify_failures_total{reason="'
+        return {
+            name.removeprefix(start).removesuffix('"}'): num
+            for name, num in self.metrics.items()
+            if name.startswith(start)
+        }
+
+
+@dataclass(frozen=True)
+class Book:
+    """What a node remembers of others, by peer id: rollouts of theirs that it scored, and bans for points, over or not."""
+
+    num_scored: Mapping[str, int]
+    num_bans: Mapping[str, int]
 
 
 def look(node: LocalNode) -> Look:
@@ -119,6 +140,21 @@ def records(node: LocalNode) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def book(node: LocalNode) -> Book:
+    """What the node's file of standings says; nothing when there is none.
+
+    Raises:
+        ValueError: it is not what a node writes.
+    """
+    path, found = node.data_dir.standings, Standings(proven_rollouts=0)
+    if path.exists():
+        decode_into(found, path.read_bytes(), time.time())
+    return Book(
+        {peer_id_of_key(author): one.num_scored for author, one in found.authors()},
+        {peer_id_of_key(peer): one.num_bans for peer, one in found.offences.by_peer.items()},
+    )
+
+
 def gaps(rounds: Iterable[int]) -> list[int]:
     """Rounds after which the next one written down was not the next one."""
     numbers = list(rounds)
@@ -129,3 +165,12 @@ def words_of_trouble(output: str) -> Counter[str]:
     """What a node says only when a round, a batch or a child of its own is lost."""
     signs = ("failed and was skipped", "generation batch lost", "Traceback", "child lost")
     return Counter({sign: output.count(sign) for sign in signs if sign in output})
+
+
+def losses(nodes: Sequence[LocalNode]) -> tuple[dict[str, list[int]], dict[str, str]]:
+    """By node: gaps in its rounds, and its words of trouble."""
+    missing = {node.name: gaps(record["round"] for record in records(node)) for node in nodes}
+    said = {node.name: words_of_trouble(node.output()) for node in nodes}
+    return missing, {
+        name: ", ".join(f"{sign!r} {num}x" for sign, num in signs.items()) for name, signs in said.items()
+    }

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from swarmd.experiment.swarms.guard import Guard
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm, free_port
-from swarmd.protocol.signing import Identity
+from tests.attack.attackers import Attackers, Scene, reached
 from tests.attack.checks import Check
 from tests.attack.deeds import MUTE
 from tests.attack.looks import look
-from tests.attack.ring import identity_seed
-from tests.attack.window import Attackers, Scene, Window, window
+from tests.attack.ring import hostile_id
+from tests.attack.window import Window, window
 
 # A node starts in half a minute beside four others on two busy cores.
 JOIN_S = 180.0
@@ -21,10 +21,13 @@ JOIN_S = 180.0
 
 @dataclass(frozen=True)
 class Newcomers:
-    """What came of it; the window is of the two newcomers."""
+    """What came of it; the window is of the two newcomers, `nodes` are they. `idle` and `dead` as the attackers say."""
 
     window: Window
     checks: list[Check]
+    nodes: list[LocalNode]
+    idle: list[str]
+    dead: list[str]
 
 
 def run_newcomers(
@@ -54,6 +57,9 @@ def run_newcomers(
         joined_s = _wait(nodes["late"], honest, began)
         rounds_s = _wait(nodes["alone"], frozenset(), began)
         found = window(list(nodes.values()), seconds, attackers)
+        # It waits to be called: a bootstrap that no newcomer dialled attacked nobody.
+        idle = [] if reached(attackers.counted.get(MUTE, {})) else [MUTE]
+        dead = attackers.dead()
     return Newcomers(
         found,
         [
@@ -66,12 +72,15 @@ def run_newcomers(
                 "a newcomer with mute bootstraps alone does its rounds", rounds_s is not None, _told(rounds_s)
             ),
         ],
+        list(nodes.values()),
+        idle,
+        dead,
     )
 
 
 def mute_peer_id(seed: int) -> str:
     """Whom the mute bootstraps are said to be; the one that finishes Noise is."""
-    return Identity.from_seed(identity_seed(MUTE, seed, 0)).peer_id
+    return hostile_id(MUTE, seed)
 
 
 def _wait(node: LocalNode, peers: set[str] | frozenset[str], began: float) -> float | None:

@@ -53,11 +53,12 @@ class HostilePeer:
         while True:
             await trio.sleep(REDIAL_S)
             for info in list(self.victims):
-                if not self._connected_to(info):
+                if not self.connected_to(info):
                     self.counted["dials"] += 1
                     await self._dialled(info)
 
-    def _connected_to(self, info: PeerInfo) -> bool:
+    def connected_to(self, info: PeerInfo) -> bool:
+        """Whether a connection to this victim stands."""
         return bool(self.stack.host.get_network().get_connections(info.peer_id))
 
     async def _dialled(self, info: PeerInfo) -> bool:
@@ -99,7 +100,7 @@ class HostilePeer:
                 nursery.start_soon(self._write_to, victim, data)
 
     async def _write_to(self, victim: PeerInfo, data: bytes) -> None:
-        if not self._connected_to(victim):
+        if not self.connected_to(victim):
             self.counted["refused"] += 1
             self.counted["not connected"] += 1
             return

@@ -1,165 +1,17 @@
 """What the attacks cost in learning: held-out reward of attacked swarms against undisturbed ones, seed by seed."""
 
-import json
 import math
-import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from swarmd.experiment.swarms.guard import Guard
-from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.attack.checks import REWARD_SHARE_MIN, Check
-from tests.attack.deeds import TOGETHER_GROUPS
-from tests.attack.looks import Look, gaps, look, records, words_of_trouble
-from tests.attack.traps import Traps
-from tests.attack.window import Attackers, Scene
+from tests.attack.trial import Trial, run_trial
 
-# Four honest nodes and one author of harmful rollouts: 20 % of the authors, were there no others. All else goes on beside it,
-# but for two attacks whose rollouts this author sends already.
-NUM_HONEST = 4
-# 512 completions a node and evaluation, on the questions that all nodes of the swarm are measured on.
-SETTINGS = (
-    "--model", "tiny", "--device", "cpu", "--set", "policy.threads=1",
-    "--set", "evaluate.num_questions=128", "--set", "evaluate.completions=4", "--set", "checkpoint.every_rounds=10",
-)  # fmt: skip
-# One node's held-out mean goes up and down by 0.03 on the plateau; four evaluations of it, averaged, by half of that.
-EVERY = 25
-# A swarm that is not done by then is stuck: rounds take a second on two busy cores.
-TRIAL_S = 1500.0
-ANSWERING_S = 240.0
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One run of one seed: held-out means and errors of each node by round, and what was seen last of each."""
-
-    seed: int
-    arm: str
-    seconds: float
-    curves: list[list[tuple[int, float, float]]]
-    used_of_hostile: int
-    used: int
-    lost: dict[str, str]
-    sprung: list[str]
-    restarts: int
-    counted: dict[str, dict[str, int]] = field(default_factory=dict)
-
-    @property
-    def levels(self) -> list[float]:
-        """Each node's mean over its evaluations in the second half of its rounds, where the curve is flat."""
-        half = self.curves[0][-1][0] / 2
-        return [mean(value for number, value, _ in curve if number > half) for curve in self.curves]
-
-    @property
-    def held_out(self) -> float:
-        """The mean of the nodes."""
-        return mean(self.levels)
-
-    @property
-    def error(self) -> float:
-        """The standard error of that mean over the nodes."""
-        return stdev(self.levels) / math.sqrt(len(self.levels))
-
-
-def run_trial(
-    root: Path,
-    seed: int,
-    rounds: int,
-    *,
-    attacked: bool,
-    every: int = EVERY,
-    groups: Sequence[Sequence[str]] = TOGETHER_GROUPS,
-) -> Trial:
-    """One swarm from its start to the end of its rounds.
-
-    Raises:
-        RuntimeError: a node ended without its last evaluation.
-    """
-    arm = "attacked" if attacked else "control"
-    began = time.monotonic()
-    arguments = (*SETTINGS, "--rounds", str(rounds), "--set", f"evaluate.every_rounds={every}")
-    with (
-        Traps(root / "markers") as traps,
-        Guard() as guard,
-        LocalSwarm(root, NUM_HONEST, seed, arguments) as swarm,
-    ):
-        swarm.start()
-        for node in swarm.nodes:
-            if node.process is not None:
-                guard.watch(node.process.pid)
-        last: dict[str, Look] = {}
-        counted: dict[str, dict[str, int]] = {}
-        if attacked:
-            _wait_until_listening(swarm)
-            scene = Scene("tiny", [node.address for node in swarm.nodes], traps.markers, traps.port, seed)
-            with Attackers(groups, scene, guard, root / "attackers.log") as attackers:
-                _wait_until_ended(swarm, last)
-                counted = {name: dict(found) for name, found in attackers.counted.items()}
-        else:
-            _wait_until_ended(swarm, last)
-        honest = {node.identity.peer_id for node in swarm.nodes}
-        used = _used(swarm)
-        return Trial(
-            seed=seed,
-            arm=arm,
-            seconds=round(time.monotonic() - began, 1),
-            curves=[_curve(node, rounds) for node in swarm.nodes],
-            used_of_hostile=sum(num for author, num in used.items() if author not in honest),
-            used=sum(used.values()),
-            lost=_losses(swarm),
-            sprung=traps.sprung(),
-            restarts=sum(one.restarts for one in last.values()),
-            counted=counted,
-        )
-
-
-def _wait_until_listening(swarm: LocalSwarm) -> None:
-    """Returns when every node's network is up, or has had the time for it."""
-    deadline = time.monotonic() + ANSWERING_S
-    while time.monotonic() < deadline:
-        if all((node.ask("/v1/status") or {}).get("network", {}).get("num_peers") for node in swarm.nodes):
-            return
-        time.sleep(0.5)
-
-
-def _wait_until_ended(swarm: LocalSwarm, last: dict[str, Look]) -> None:
-    """Returns when all nodes have ended by themselves; `last` keeps the newest look at each."""
-    deadline = time.monotonic() + TRIAL_S
-    while any(node.running for node in swarm.nodes) and time.monotonic() < deadline:
-        for node in swarm.nodes:
-            if (found := look(node)).answers:
-                last[node.name] = found
-        time.sleep(2)
-
-
-def _curve(node: LocalNode, rounds: int) -> list[tuple[int, float, float]]:
-    path = node.data_dir.evaluations
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    if not lines or lines[-1]["round"] != rounds:
-        raise RuntimeError(f"{node.name} did not reach round {rounds}\n{node.output()[-1500:]}")
-    return [(line["round"], line["mean"], line["standard_error"]) for line in lines]
-
-
-def _used(swarm: LocalSwarm) -> Counter[str]:
-    used: Counter[str] = Counter()
-    for node in swarm.nodes:
-        for record in records(node):
-            used.update(record.get("used_by_author", {}))
-    return used
-
-
-def _losses(swarm: LocalSwarm) -> dict[str, str]:
-    found = {}
-    for node in swarm.nodes:
-        missing = gaps(record["round"] for record in records(node))
-        words = [f"{sign!r} {num}x" for sign, num in words_of_trouble(node.output()).items()]
-        if missing or words:
-            found[node.name] = ", ".join([*(f"gap after {number}" for number in missing), *words])
-    return found
+# Of a seed's own standard errors: what one seed may be below the bar and still be noise (one in forty, were they normal).
+ERRORS_MAX = 2.0
 
 
 @dataclass(frozen=True)
@@ -171,34 +23,39 @@ class Pair:
 
     @property
     def share(self) -> float:
-        """Held-out reward of the attacked swarm in that of the control."""
-        return self.attacked.held_out / self.control.held_out
+        """Held-out reward of the attacked swarm in that of the control; 0 where the control earned nothing."""
+        return self.attacked.held_out / self.control.held_out if self.control.held_out else 0.0
 
     @property
     def error(self) -> float:
         """Its standard error, from the spread over the nodes of each."""
-        parts = (trial.error / trial.held_out for trial in (self.attacked, self.control))
+        parts = (trial.error / (trial.held_out or 1.0) for trial in (self.attacked, self.control))
         return self.share * math.hypot(*parts)
 
 
-def run_pairs(root: Path, seeds: Sequence[int], rounds: int, say: Callable[[str], None]) -> list[Pair]:
-    """Control and attacked swarm of each seed."""
-    pairs = []
+def run_pairs(
+    root: Path, seeds: Sequence[int], rounds: int, say: Callable[[str], None]
+) -> tuple[list[Pair], list[Check]]:
+    """Control and attacked swarm of each seed; one that did not get to the end is a failed check, and the next follows."""
+    pairs, failed = [], []
     for seed in seeds:
-        trials = []
-        for attacked in (False, True):
-            trial = run_trial(
-                root / f"seed-{seed}" / ("attacked" if attacked else "control"),
-                seed,
-                rounds,
-                attacked=attacked,
-            )
-            say(
-                f"seed {seed} {trial.arm}: held-out {trial.held_out:.3f} ± {trial.error:.3f}, {trial.seconds:.0f} s"
-            )
-            trials.append(trial)
-        pairs.append(Pair(*trials))
-    return pairs
+        try:
+            pairs.append(_pair(root / f"seed-{seed}", seed, rounds, say))
+        except (RuntimeError, OSError, ValueError) as error:
+            say(f"seed {seed} failed: {error}")
+            failed.append(Check(f"both swarms of seed {seed} learned to the end", False, str(error)))
+    return pairs, failed
+
+
+def _pair(root: Path, seed: int, rounds: int, say: Callable[[str], None]) -> Pair:
+    trials = []
+    for attacked in (False, True):
+        trial = run_trial(root / ("attacked" if attacked else "control"), seed, rounds, attacked=attacked)
+        say(
+            f"seed {seed} {trial.arm}: held-out {trial.held_out:.3f} ± {trial.error:.3f}, {trial.seconds:.0f} s"
+        )
+        trials.append(trial)
+    return Pair(*trials)
 
 
 def pairs_table(pairs: Sequence[Pair]) -> str:
@@ -220,31 +77,53 @@ def pairs_table(pairs: Sequence[Pair]) -> str:
 
 
 def pair_checks(pairs: Sequence[Pair]) -> list[Check]:
-    """What has to hold of them."""
+    """What has to hold of them; nothing, when there is no pair."""
+    if not pairs:
+        return []
+    each = ", ".join(f"seed {pair.control.seed} {pair.share:.1%} ± {pair.error:.1%}" for pair in pairs)
     share = mean(pair.share for pair in pairs)
-    trials = [trial for pair in pairs for trial in (pair.control, pair.attacked)]
-    each = ", ".join(f"seed {pair.control.seed} {pair.share:.1%}" for pair in pairs)
-    lost = [
-        f"seed {trial.seed} {trial.arm} {name}: {what}"
-        for trial in trials
-        for name, what in trial.lost.items()
-    ]
-    sprung = [what for trial in trials for what in trial.sprung]
-    restarts = sum(trial.restarts for trial in trials)
+    low = [pair for pair in pairs if pair.share + ERRORS_MAX * pair.error < REWARD_SHARE_MIN]
     return [
         Check(
-            f"held-out reward is at least {REWARD_SHARE_MIN:.0%} of the control's",
+            f"held-out reward is at least {REWARD_SHARE_MIN:.0%} of the control's in the mean over the seeds",
             share >= REWARD_SHARE_MIN,
-            each,
+            f"mean {share:.1%}; {each}",
         ),
-        Check("no honest node lost a round of its own while it learned", not lost, "; ".join(lost)),
         Check(
-            "no honest node restarted a child while it learned",
-            not restarts,
-            f"{restarts} restarts" if restarts else "",
+            f"no single seed is below {REWARD_SHARE_MIN:.0%} by more than {ERRORS_MAX:.0f} of its standard errors",
+            not low,
+            ", ".join(f"seed {pair.control.seed} {pair.share:.1%} ± {pair.error:.1%}" for pair in low),
         ),
-        Check("no code of a stranger ran while it learned", not sprung, ", ".join(sprung[:5])),
+        _controls_learned(pairs),
+        *merged([trial for pair in pairs for trial in (pair.control, pair.attacked)]),
     ]
+
+
+def _controls_learned(pairs: Sequence[Pair]) -> Check:
+    """Undisturbed swarms got better than they began: a share of what was never learnt says nothing."""
+    told = [
+        f"seed {pair.control.seed} {pair.control.first:.3f} to {pair.control.held_out:.3f}" for pair in pairs
+    ]
+    learned = all(
+        pair.control.held_out > pair.control.first + ERRORS_MAX * pair.control.error for pair in pairs
+    )
+    return Check("the controls learned", learned, ", ".join(told))
+
+
+def merged(trials: Sequence[Trial]) -> list[Check]:
+    """The checks of all trials, one line for each name: it holds when it holds of every trial that has it."""
+    names = dict.fromkeys(check.name for trial in trials for check in trial.checks)
+    found = []
+    for name in names:
+        same = [(trial, check) for trial in trials for check in trial.checks if check.name == name]
+        passed = all(check.passed for _, check in same)
+        told = [
+            f"seed {trial.seed} {trial.arm}: {check.detail}"
+            for trial, check in same
+            if check.detail and check.passed == passed
+        ]
+        found.append(Check(f"learning swarms: {name}", passed, "; ".join(told)))
+    return found
 
 
 def as_plain(pair: Pair) -> dict[str, Any]:

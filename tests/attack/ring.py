@@ -109,6 +109,11 @@ class Ring:
             number = number % FRESH_MAX + 1
 
 
+def hostile_id(name: str, seed: int, number: int = 0) -> str:
+    """The peer id of one hostile identity."""
+    return Identity.from_seed(identity_seed(name, seed, number)).peer_id
+
+
 def identity_seed(name: str, seed: int, number: int) -> bytes:
     """32 bytes for one hostile identity; the harness knows them too, to find what it wrote among what was stored and used."""
     return hashlib.sha256(f"swarmd attack {name} {seed} {number}".encode()).digest()

@@ -40,7 +40,8 @@ class Row:
         cpu_s: CPU seconds by part; quiet_cpu_s the same in as much quiet time.
         rounds, quiet_rounds: rounds done, and those that quiet time of this length would have had.
         lost: rounds that failed.
-        reward, quiet_reward: mean own reward of the window's rounds, and of those in the quiet windows before and after it.
+        reward, quiet_reward: mean own reward of the window's rounds, and of this swarm's quiet windows before and after it, which
+            are no undisturbed control.
     """
 
     name: str
@@ -169,9 +170,13 @@ def table(rows: Sequence[Row]) -> str:
         )
         worst = ", ".join(f"{rule} {num}" for rule, num in Counter(row.judged).most_common(5))
         lines.append(f"  {row.text}" + (f"; not let in: {worst}" if worst else ""))
-    return "\n".join(lines)
+    return "\n".join([*lines, QUIET])
 
 
+QUIET = (
+    "(quiet): as much quiet time of the same swarm, for the reward its windows before and after; not an undisturbed control,"
+    " with which only the held-out rewards are compared"
+)
 _WIDTHS = (18, 7, 6, 9, 8, 6, 8, 19, 12, 12, 12, 16, 9, 5, 10)
 
 

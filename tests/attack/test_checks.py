@@ -2,10 +2,14 @@
 
 from collections import Counter
 
+import pytest
+
 from tests.attack import checks
-from tests.attack.looks import Look, gaps, parse_metrics, words_of_trouble
+from tests.attack.looks import Book, Look, gaps, parse_metrics, words_of_trouble
 from tests.attack.rows import lost, row_of, table
 from tests.attack.window import Window
+
+SCORED = {"verify_seconds_count": 3.0}
 
 
 def seen(name: str = "node-0", **facts: object) -> Look:
@@ -89,6 +93,57 @@ def test_an_honest_peer_in_a_list_of_bans_is_a_failure() -> None:
     lists = {"node-0": "12D3Evil for 5 min"}
     assert checks.no_honest_peer_banned(lists, frozenset({"12D3Good"})).passed
     assert not checks.no_honest_peer_banned(lists, frozenset({"12D3Evil"})).passed
+
+
+def test_a_ban_of_an_honest_peer_is_a_failure_when_it_is_over_too() -> None:
+    books = {"node-0": Book({"good": 9, "evil": 9}, {"good": 0, "evil": 3})}
+    assert checks.no_honest_peer_ever_banned(books, frozenset({"good"})).passed
+    assert not checks.no_honest_peer_ever_banned(books, frozenset({"good", "evil"})).passed
+
+
+def test_standings_that_know_no_honest_node_prove_nothing() -> None:
+    assert not checks.no_honest_peer_ever_banned(
+        {"node-0": Book({"evil": 9}, {})}, frozenset({"good"})
+    ).passed
+
+
+@pytest.mark.parametrize("reason", ["forbidden_syscall", "forged_reply", "worker_died", "zygote_died"])
+def test_a_worker_that_a_text_ended_or_spoke_through_is_a_failure(reason: str) -> None:
+    metrics = {**SCORED, f'verify_failures_total{{reason="{reason}"}}': 1.0}
+    assert not checks.scorer_found_nothing([seen(metrics=metrics)]).passed
+
+
+def test_a_text_that_was_turned_away_is_none() -> None:
+    metrics = {**SCORED, 'verify_failures_total{reason="refused"}': 2.0}
+    check = checks.scorer_found_nothing([seen(metrics=metrics)])
+    assert check.passed
+    assert check.detail == "refused 2"
+
+
+def test_metrics_that_were_not_read_prove_nothing_of_a_scorer() -> None:
+    assert not checks.scorer_found_nothing([seen(metrics=SCORED), seen("node-1")]).passed
+
+
+def test_an_attack_that_reached_nobody_is_a_failure() -> None:
+    assert not checks.attacks_began({"everything": ["bombs"]}, "log").passed
+    assert checks.attacks_began({"everything": []}, "log").passed
+
+
+def test_an_attack_that_did_nothing_in_its_window_is_a_failure() -> None:
+    for counted in ({}, {"bombs": Counter()}, {"bombs": Counter(sent=0, held=0)}):
+        assert not checks.attacks_went_on({"bombs": window(seen(), seen(), counted=counted)}).passed
+    assert checks.attacks_went_on(
+        {"bombs": window(seen(), seen(), counted={"bombs": Counter(sent=1)})}
+    ).passed
+
+
+def test_an_attacker_that_died_is_a_failure() -> None:
+    assert not checks.attackers_lived({"bombs": ["bombs (exit 1)"]}).passed
+    assert checks.attackers_lived({"bombs": []}).passed
+
+
+def test_the_table_says_that_quiet_time_is_no_control() -> None:
+    assert "not an undisturbed control" in table([])
 
 
 def test_a_window_has_the_rewards_of_the_rounds_that_ended_in_it() -> None:

@@ -1,116 +1,16 @@
 """One window of time on a running swarm, quiet or under attack: what the nodes did in it, and what it cost them."""
 
-import json
-import os
-import subprocess
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from swarmd.experiment.swarms.guard import Guard, kill_group
+from swarmd.experiment.swarms.guard import Guard
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
-from tests.attack.deeds import MUTE
+from tests.attack.attackers import Attackers
 from tests.attack.looks import PARTS, Look, patient_look
-
-# An attacker's process imports for some seconds, more on busy cores.
-BEGIN_S = 180.0
-
-
-@dataclass(frozen=True)
-class Scene:
-    """What every attacker needs to know."""
-
-    manifest: Path | str
-    victims: Sequence[str]
-    markers: Path
-    port: int
-    seed: int
-    listen: Sequence[int] = ()
-
-
-class Attackers:
-    """Processes that attack, as a context; `counted` is by attack. Leaving it ends them for certain."""
-
-    def __init__(self, groups: Sequence[Sequence[str]], scene: Scene, guard: Guard, log: Path) -> None:
-        self._groups, self._scene, self._guard, self._log = groups, scene, guard, log
-        self._processes: list[subprocess.Popen[str]] = []
-        self._said: list[dict[str, Any]] = []
-
-    def __enter__(self) -> Self:
-        scene = self._scene
-        for names in self._groups:
-            with self._log.open("a") as log:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "tests.attack.hostile"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    text=True,
-                    start_new_session=True,
-                    env={**os.environ, "OMP_NUM_THREADS": "1"},
-                )
-            self._guard.watch(process.pid)
-            orders = {
-                "names": names,
-                "seed": scene.seed,
-                "manifest": str(scene.manifest),
-                "victims": list(scene.victims),
-                "markers": str(scene.markers),
-                "port": scene.port,
-                "listen": list(scene.listen),
-                "in_company": len(self._groups) > 1,
-            }
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(orders) + "\n")
-            process.stdin.flush()
-            self._processes.append(process)
-            self._said.append({})
-            threading.Thread(target=self._listen, args=(len(self._said) - 1, process), daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for process in self._processes:
-            kill_group(process.pid)  # also one that is stopped
-            process.wait()
-            self._guard.forget(process.pid)
-
-    def wait_until_begun(self) -> bool:
-        """Whether every attack has sent or holds something in time; one that only waits to be called has begun with its process."""
-        deadline = time.monotonic() + BEGIN_S
-        while time.monotonic() < deadline and not self._begun():
-            time.sleep(0.1)
-        return self._begun()
-
-    def _begun(self) -> bool:
-        return all(self._said) and all(
-            name == MUTE or found["sent"] or found["held"] for name, found in self.counted.items()
-        )
-
-    @property
-    def cpu_s(self) -> float:
-        """Of all of them so far."""
-        return float(sum(said.get("cpu_s", 0.0) for said in self._said))
-
-    @property
-    def counted(self) -> dict[str, Counter[str]]:
-        """What each attack counted so far."""
-        return {
-            name: Counter(found) for said in self._said for name, found in said.get("counted", {}).items()
-        }
-
-    def _listen(self, place: int, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            self._said[place] = json.loads(line)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tests.attack.deeds.messages import bombs, forged_questions, malformed, stol
 from tests.attack.deeds.sockets import garbage_everywhere, half_open, slow_readers
 from tests.attack.ring import Ring
 
-MUTE = "mute-bootstrap"
+HARMFUL, MUTE = "harmful", "mute-bootstrap"
 # Identities that an attack uses at most; the harness looks for this many among authors.
 IDENTITIES_MAX = 200
 
@@ -37,17 +37,21 @@ DEEDS: dict[str, Deed] = {
     "garbage-protocols": Deed("garbage on every protocol, and under it", garbage_everywhere),
     "garbage-right": Deed("right answers after garbage text", garbage_then_right),
     "sign-inverted": Deed("wrong answers in good style, right ones in bad", sign_inverted),
-    "harmful": Deed("both and more, from one patient author within the quotas", harmful),
+    HARMFUL: Deed("both and more, from one patient author within the quotas", harmful),
     MUTE: Deed("two bootstraps that accept and never answer, for newcomers", mute_bootstrap),
 }
 
 TOGETHER = "everything"
 # All at once, by process: one process has one core, and what stops reading stops with its whole process.
 TOGETHER_GROUPS = (
-    ("harmful",),
+    (HARMFUL,),
     ("code-texts", "dos-texts"),
     ("forged-questions", "stolen-replayed", "bombs", "malformed"),
     ("flood-one", "flood-twenty"),
     ("half-open", "garbage-protocols"),
     ("slow-readers",),
+)
+TOGETHER_TEXT = (
+    "all at once, without garbage-right and sign-inverted (harmful sends both) and mute-bootstrap; "
+    "half-open with a third of its connections"
 )

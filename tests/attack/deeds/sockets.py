@@ -62,6 +62,7 @@ async def _hold_open(ring: Ring, victim: str, opening: bytes) -> None:
             ring.counted["dials"] += 1
             async with await trio.open_tcp_stream("127.0.0.1", port_of(victim)) as stream:
                 ring.counted["held"] += 1
+                ring.counted["opened"] += 1
                 try:
                     await stream.send_all(opening)
                     while await stream.receive_some(4096):
