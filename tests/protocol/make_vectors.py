@@ -33,6 +33,7 @@ from tests.protocol.limit_cases import limit_cases
 from tests.protocol.manifest_cases import manifest_cases
 from tests.protocol.match_cases import match_cases
 from tests.protocol.peer_cases import peer_cases
+from tests.protocol.toml_cases import toml_cases
 
 FOLDER = Path(__file__).parents[2] / "proto" / "vectors"
 SEEDS = (bytes(range(32)), bytes(range(32, 64)), bytes(32), b"\xff" * 32)
@@ -60,6 +61,7 @@ def vectors() -> dict[str, dict[str, Any]]:
         "rules": _rules(),
         "limits": _limits(),
         "manifest_bytes": _manifest_bytes(),
+        "manifest_toml": _manifest_toml(),
         "peers": _peers(),
     }
 
@@ -212,6 +214,21 @@ def _manifest_bytes() -> dict[str, Any]:
     return {
         "about": "Whether bytes are the canonical bytes of a manifest.",
         "cases": [{"name": case.name, "good": case.good, "bytes": case.data} for case in manifest_cases()],
+    }
+
+
+def _manifest_toml() -> dict[str, Any]:
+    return {
+        "about": "A TOML document, and the canonical bytes and digest of the manifest in it; null: it is none.",
+        "cases": [
+            {
+                "name": case.name,
+                "toml": case.document,
+                "bytes": case.manifest and case.manifest.to_bytes(),
+                "digest": case.manifest and case.manifest.digest,
+            }
+            for case in toml_cases()
+        ],
     }
 
 

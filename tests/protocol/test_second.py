@@ -47,6 +47,16 @@ def test_the_second_reader_agrees_on_what_is_a_manifest(case):
             manifest.read(bytes.fromhex(case["bytes"]))
 
 
+@pytest.mark.parametrize("case", file("manifest_toml")["cases"], ids=lambda case: case["name"])
+def test_the_second_reader_agrees_on_every_document(case):
+    if case["bytes"] is None:
+        with pytest.raises(Bad):
+            manifest.from_toml(case["toml"])
+    else:
+        data = manifest.from_toml(case["toml"])
+        assert (data.hex(), manifest.digest(data).hex()) == (case["bytes"], case["digest"])
+
+
 @pytest.mark.parametrize("case", file("manifest")["cases"], ids=lambda case: case["topic"])
 def test_the_second_reader_agrees_on_digest_topic_and_held_out_prompts(case):
     data = bytes.fromhex(case["bytes"])

@@ -83,6 +83,16 @@ def test_what_is_a_manifest(case):
             Manifest.from_bytes(data)
 
 
+@pytest.mark.parametrize("case", cases("manifest_toml"))
+def test_the_manifest_in_a_document(case):
+    if case["bytes"] is None:
+        with pytest.raises((ConfigError, IncompatibleSwarm)):
+            Manifest.from_toml(case["toml"].encode())
+    else:
+        read = Manifest.from_toml(case["toml"].encode())
+        assert (read.to_bytes().hex(), read.digest.hex()) == (case["bytes"], case["digest"])
+
+
 @pytest.mark.parametrize("case", cases("golden"))
 def test_golden_digests_follow_from_the_prose(case):
     seeds = [0, 1, 2**31 - 1] + [k * 2654435761 % 2**31 for k in range(1, 30)]

@@ -4,6 +4,7 @@ import hashlib
 import math
 import re
 import struct
+import tomllib
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,21 @@ LIMITS = {
     "age_s_max": (1, 86_400),
     "skew_s_max": (0, 3600),
 }
+# What a document may leave out, and what it means then.
+DEFAULTS: dict[str, Any] = {"version": 2, "epoch": 0, "held_out_per_mille": 50, "limits": {}}
+DATASET_DEFAULTS: dict[str, Any] = {"params": {}, "weight": 1.0, "reward": "upstream", "golden": ""}
+LIMITS_DEFAULTS = {
+    "message_bytes_max": 60_000,
+    "body_bytes_max": 262_144,
+    "header_bytes_max": 2048,
+    "rollouts_max": 64,
+    "completions_min": 2,
+    "completions_max": 64,
+    "completion_bytes_max": 16_384,
+    "counter_span_max": 4096,
+    "age_s_max": 600,
+    "skew_s_max": 60,
+}
 
 
 def read(data: bytes) -> dict[str, Any]:
@@ -41,6 +57,23 @@ def read(data: bytes) -> dict[str, Any]:
     if packed(manifest) != data:
         raise Bad("not canonical")
     return manifest
+
+
+def from_toml(document: str) -> bytes:
+    """The canonical bytes of the manifest in a document, with what it leaves out. Raises Bad."""
+    try:
+        fields = DEFAULTS | tomllib.loads(document)
+    except tomllib.TOMLDecodeError:
+        raise Bad("no TOML") from None
+    fields["limits"] = LIMITS_DEFAULTS | fields["limits"]
+    fields["datasets"] = [DATASET_DEFAULTS | one for one in fields.get("datasets", [])]
+    for one in fields["datasets"]:
+        if type(one["weight"]) is int:
+            one["weight"] = float(one["weight"])
+    demand(MANIFEST, fields)
+    data = packed(fields)
+    read(data)
+    return data
 
 
 def digest(data: bytes) -> bytes:
