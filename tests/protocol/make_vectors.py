@@ -29,6 +29,7 @@ from tests.protocol.craft import (
     signed,
     stored_frame,
 )
+from tests.protocol.json_cases import json_cases
 from tests.protocol.limit_cases import limit_cases
 from tests.protocol.manifest_cases import manifest_cases
 from tests.protocol.match_cases import match_cases
@@ -112,6 +113,7 @@ def _golden() -> dict[str, Any]:
     )
     return {
         "about": "What reasoning_gym 0.1.25 makes of the known seeds, as canonical JSON, and the golden digest over it.",
+        "forms": json_cases(),
         "cases": json.loads(ran.stdout),
     }
 

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,24 @@ def test_the_second_reader_agrees_on_every_golden_digest(case):
     assert [line["seed"] for line in case["lines"]] == list(golden.SEEDS)
     assert [golden.said_again(line) for line in lines] == lines
     assert golden.digest(lines) == case["golden"]
+
+
+@pytest.mark.parametrize("case", file("golden")["forms"], ids=lambda case: case["json"])
+def test_the_second_reader_writes_every_value_in_the_one_form(case):
+    read: dict[str, Any] = {
+        "text": lambda value: "".join(map(chr, value)),
+        "float": lambda value: struct.unpack(">d", bytes.fromhex(value))[0],
+        "integer": int,
+    }
+    assert golden.form(read[case["kind"]](case["value"])) == case["json"]
+
+
+def test_the_second_reader_writes_floats_as_the_form_has_them():
+    for number in range(2000):
+        bits = int.from_bytes(hashlib.sha256(number.to_bytes(4, "big")).digest()[:8], "big")
+        for value in (struct.unpack(">d", bits.to_bytes(8, "big"))[0], bits / 2**60, bits % 10**6 / 10**4):
+            if math.isfinite(value):
+                assert golden.form(value) == json.dumps(value)
 
 
 @pytest.mark.parametrize("case", file("peers")["cases"], ids=lambda case: case["name"])
