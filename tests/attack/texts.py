@@ -4,7 +4,9 @@ from pathlib import Path
 
 
 def code_texts(markers: Path, port: int) -> list[str]:
-    """Answers that create a file below `markers` and call the trap at 127.0.0.1:`port` if anything evaluates them.
+    """Answers that make a file or folder below `markers` and call the trap at 127.0.0.1:`port` if anything evaluates them.
+
+    Most make a folder: in the scorer's sandbox that is death by seccomp, which the node reports, while opening a file only fails.
 
     One for each way in that upstream's scorers have: `eval` on the answer (binary_matrix, spiral_matrix, string_insertion,
     n_queens), sympy's `parse_expr` (puzzle24, countdown, both integrations, polynomial_multiplication), `eval` of the entry
@@ -15,26 +17,26 @@ def code_texts(markers: Path, port: int) -> list[str]:
     def call() -> str:
         return f"__import__('os').system('touch {next(files)}; echo x > /dev/tcp/127.0.0.1/{port}')"
 
-    def opened() -> str:
-        return f"open('{next(files)}', 'w')"
+    def made() -> str:
+        return f"__import__('os').mkdir('{next(files)}')"
 
     def connected() -> str:
-        return f"__import__('socket').create_connection(('127.0.0.1', {port})), {opened()}"
+        return f"{made()}, __import__('socket').create_connection(('127.0.0.1', {port}))"
 
     return [
         call(),
-        f"[{opened()}]",
-        f"[[{opened()}, 1], [0, 1]]",
-        f"{opened()} or 1/2",
+        f"[{made()}]",
+        f"[[{made()}, 1], [0, 1]]",
+        f"{made()} or 1/2",
         f"({connected()})",
         f"[c for c in ().__class__.__base__.__subclasses__()] and {call()}",
         f"${{{call()}}}$",
-        f"\\frac{{{opened()}}}{{2}}",
-        f"1 if {opened()} else 0",
+        f"\\frac{{{made()}}}{{2}}",
+        f"1 if {made()} else 0",
         f"(lambda: [{connected()}])()",
         f"exec(\"import pathlib; pathlib.Path('{next(files)}').touch()\")",
         f"{{{call()}: 1}}",
-        f"f'{{{opened()}}}'",
+        f'f"{{{made()}}}"',
         f"1 + Symbol('x').__class__.__init__.__globals__['__builtins__']['open']('{next(files)}', 'w')",
     ]
 
