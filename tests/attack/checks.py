@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.attack.looks import Book, Look
 from tests.attack.rows import lost
-from tests.attack.window import Window
+from tests.attack.window import Window, idle_in
 
 # Of the undisturbed control: the bar of the project's acceptance.
 REWARD_SHARE_MIN = 0.95
@@ -138,12 +138,7 @@ def attacks_began(idle: Mapping[str, Sequence[str]], log: object) -> Check:
 
 def attacks_went_on(windows: Mapping[str, Window]) -> Check:
     """Every attack did something in its window: sent, dialled, or held its connections."""
-    bad = [
-        f"{attack} in {name}"
-        for name, one in windows.items()
-        for attack, counted in one.counted.items()
-        if not any(num > 0 for num in counted.values())
-    ]
+    bad = [f"{attack} in {name}" for name, one in windows.items() for attack in idle_in(one.counted)]
     bad += [f"all of {name}" for name, one in windows.items() if not one.counted]
     return Check("every attack went on through its window", not bad, ", ".join(bad))
 

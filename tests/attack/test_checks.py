@@ -7,7 +7,7 @@ import pytest
 from tests.attack import checks
 from tests.attack.looks import Book, Look, gaps, parse_metrics, words_of_trouble
 from tests.attack.rows import lost, row_of, table
-from tests.attack.window import Window
+from tests.attack.window import Window, grown, idle_in
 
 SCORED = {"verify_seconds_count": 3.0}
 
@@ -135,6 +135,13 @@ def test_an_attack_that_did_nothing_in_its_window_is_a_failure() -> None:
     assert checks.attacks_went_on(
         {"bombs": window(seen(), seen(), counted={"bombs": Counter(sent=1)})}
     ).passed
+
+
+def test_what_is_held_is_no_growth() -> None:
+    before, after = {"bombs": {"sent": 3, "held": 7}}, {"bombs": {"sent": 5, "held": 2}, "late": {"sent": 1}}
+    found = grown(before, after)
+    assert found == {"bombs": Counter(sent=2, held=2), "late": Counter(sent=1, held=0)}
+    assert idle_in(grown(after, {"bombs": {"sent": 5}})) == ["bombs"]
 
 
 def test_an_attacker_that_died_is_a_failure() -> None:

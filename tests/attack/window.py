@@ -13,6 +13,11 @@ from tests.attack.attackers import Attackers
 from tests.attack.looks import PARTS, Look, patient_look
 
 
+# An attacker may wait for a victim so long, for a stream and for a message (peer.OPEN_S, WRITE_S), and does nothing else then: a
+# window of attackers that are all at it is longer by that at the most.
+PATIENCE_S = 30.0
+
+
 @dataclass(frozen=True)
 class Window:
     """Two looks at every node, and what the attackers did between them."""
@@ -61,18 +66,36 @@ def started(swarm: LocalSwarm, guard: Guard) -> Iterator[None]:
         guard.forget(group)
 
 
+def grown(
+    before: Mapping[str, Mapping[str, int]], after: Mapping[str, Mapping[str, int]]
+) -> dict[str, Counter[str]]:
+    """What each attack counted between two moments; what it holds is as of the second."""
+    found = {
+        name: Counter({key: num - before.get(name, {}).get(key, 0) for key, num in counted.items()})
+        for name, counted in after.items()
+    }
+    for name, counted in found.items():
+        counted["held"] = after[name].get("held", 0)
+    return found
+
+
+def idle_in(done: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Attacks that did nothing: nothing sent, tried or held."""
+    return [name for name, counted in done.items() if not any(num > 0 for num in counted.values())]
+
+
 def window(nodes: Sequence[LocalNode], seconds: float, attackers: Attackers | None = None) -> Window:
-    """Watch these nodes for a time; attackers have to be at it already."""
+    """Watch these nodes for a time; attackers have to be at it already, and each does something in it, or has had the time."""
     before, cpu_s = [patient_look(node) for node in nodes], attackers.cpu_s if attackers else 0.0
     began, began_ms = time.monotonic(), time.time_ns() // 1_000_000
     counted = dict(attackers.counted) if attackers else {}
     time.sleep(seconds)
+    done: dict[str, Counter[str]] = {}
+    while attackers and idle_in(done := grown(counted, attackers.counted)):
+        if attackers.dead() or time.monotonic() > began + seconds + PATIENCE_S:
+            break
+        time.sleep(0.5)
     after = [patient_look(node) for node in nodes]
-    done = {}
     if attackers:
-        for name, found in attackers.counted.items():
-            grown = Counter({key: num - counted.get(name, Counter())[key] for key, num in found.items()})
-            grown["held"] = found["held"]
-            done[name] = grown
         cpu_s = attackers.cpu_s - cpu_s
     return Window(time.monotonic() - began, before, after, began_ms, done, cpu_s)

@@ -47,11 +47,12 @@ TOGETHER_GROUPS = (
     (HARMFUL,),
     ("code-texts", "dos-texts"),
     ("forged-questions", "stolen-replayed", "bombs", "malformed"),
-    ("flood-one", "flood-twenty"),
+    ("flood-one",),
+    ("flood-twenty",),
     ("half-open", "garbage-protocols"),
     ("slow-readers",),
 )
 TOGETHER_TEXT = (
     "all at once, without garbage-right and sign-inverted (harmful sends both) and mute-bootstrap; "
-    "half-open with a third of its connections"
+    "half-open with a third of its connections, flood-twenty with five identities"
 )
