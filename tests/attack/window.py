@@ -12,7 +12,6 @@ from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.attack.attackers import Attackers
 from tests.attack.looks import PARTS, Look, patient_look
 
-
 # An attacker may wait for a victim so long, for a stream and for a message (peer.OPEN_S, WRITE_S), and does nothing else then: a
 # window of attackers that are all at it is longer by that at the most.
 PATIENCE_S = 30.0
