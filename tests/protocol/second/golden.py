@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from typing import Any
 
 SEEDS = (0, 1, 2**31 - 1, *(k * 2654435761 % 2**31 for k in range(1, 30)))
@@ -64,6 +65,8 @@ def _shortest(value: float) -> tuple[str, int]:
         both = [Context(num, rounding).plus(exact) for rounding in (ROUND_FLOOR, ROUND_CEILING)]
         fitting = [one for one in both if float(one) == value]
         if fitting:
-            nearest = min(fitting, key=lambda one: abs(one - exact))
+            nearest = min(
+                fitting, key=lambda one: (abs(Fraction(one) - Fraction(exact)), one.as_tuple().digits[-1] % 2)
+            )
             return "".join(map(str, nearest.as_tuple().digits)).rstrip("0"), nearest.adjusted()
     raise AssertionError("17 digits are enough for every float")
