@@ -52,10 +52,11 @@ def prepare() -> None:
     seccomp.filter_program(platform.machine())
 
 
-def lockdown(mode: SandboxMode, parent_pid: int) -> Step:
+def lockdown(mode: SandboxMode, parent_pid: int, *, with_seccomp: bool = True) -> Step:
     """Lock this process down; `off` sets only the limits and the death signal.
 
-    `parent_pid` is the zygote: a worker whose parent is already gone ends here.
+    `parent_pid` is the zygote: a worker whose parent is already gone ends here. `with_seccomp` is false where the filter was found
+    to stop our own scorers.
     """
     libc = _libc()
     on_linux = sys.platform == "linux"
@@ -77,21 +78,24 @@ def lockdown(mode: SandboxMode, parent_pid: int) -> Step:
         steps |= Step.NO_NEW_PRIVS
         if landlock.deny_all(libc):
             steps |= Step.LANDLOCK
-        program = seccomp.filter_program(platform.machine())
+        program = seccomp.filter_program(platform.machine()) if with_seccomp else None
         if program is not None and seccomp.install(libc, program):
             steps |= Step.SECCOMP
     return steps
 
 
-def describe(steps: Step, mode: SandboxMode) -> str:
-    """One line for the operator: what contains the workers, and what that means."""
+def describe(steps: Step, mode: SandboxMode, refused: str = "") -> str:
+    """One line for the operator: what contains the workers, and what that means. `refused`: what seccomp, left out, did to whom."""
     if mode == "off":
         return "off: only reviewed scorers, limits on memory and CPU"
     if steps & CONTAINED == CONTAINED:
         return "full: unprivileged user, limits, landlock, seccomp"
-    return (
-        f"partial, this machine lacks {', '.join(missing(steps))}: only reviewed scorers, which run no code"
-    )
+    reasons = []
+    if lacking := missing(steps | Step.SECCOMP if refused else steps):
+        reasons.append(f"this machine lacks {', '.join(lacking)}")
+    if refused:
+        reasons.append(f"without seccomp, which stopped our own scorers ({refused})")
+    return f"partial, {'; '.join(reasons)}: only reviewed scorers, which run no code"
 
 
 def missing(steps: Step) -> list[str]:

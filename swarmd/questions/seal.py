@@ -60,7 +60,9 @@ def seal_toml(data: bytes, goldens: Sequence[str], source: str) -> bytes:
     return written
 
 
-def setup_of(manifest: Manifest, *, sandbox: str = "off", seal: bool = False) -> dict[str, object]:
+def setup_of(
+    manifest: Manifest, *, sandbox: str = "off", seal: bool = False, seccomp: bool = True
+) -> dict[str, object]:
     """What a zygote is told of a manifest; with `seal` it compares nothing with the manifest's digests."""
     return {
         "datasets": [
@@ -75,6 +77,7 @@ def setup_of(manifest: Manifest, *, sandbox: str = "off", seal: bool = False) ->
         "answer_format": manifest.answer_format,
         "sandbox": sandbox,
         "seal": seal,
+        "seccomp": seccomp,
     }
 
 

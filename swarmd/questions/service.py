@@ -16,6 +16,7 @@ from swarmd.errors import ConfigError, IncompatibleSwarm, LocalError
 from swarmd.protocol.manifest import Manifest
 from swarmd.questions.batch import score_batch
 from swarmd.questions.guards import SCORER_VERSION, check_dataset
+from swarmd.questions.proof import Proof, prove
 from swarmd.questions.regenerate import SEED_LIMIT
 from swarmd.questions.sandbox import CONTAINED, SandboxMode, describe, missing
 from swarmd.questions.scorers import Reason
@@ -41,7 +42,8 @@ class ScorerService:
     Args:
         emit: where events would go; the scorer has none.
         manifest: `Manifest.to_bytes()`.
-        sandbox: `best-effort` takes what the kernel offers, `require` refuses to start without all of it, `off` takes none of it.
+        sandbox: `best-effort` takes what the kernel offers and our own scorers survive, `require` refuses to start without all of
+            it, `off` takes none of it.
         zygote: the module run as the zygote; tests put one with misbehaving scorers here.
     """
 
@@ -61,17 +63,18 @@ class ScorerService:
             )
         self._manifest = Manifest.from_bytes(manifest)
         self._sandbox: SandboxMode = sandbox
+        self._module = zygote
         self._zygote = ZygoteProcess(setup_of(self._manifest, sandbox=sandbox), zygote)
 
     def start(self) -> dict[str, Any]:
-        """Check the manifest, start and test the zygote, try a worker.
+        """Check the manifest, start and test the zygote, and score known items of every dataset in a locked-down worker.
 
         Returns `sandbox` (one line for people), `datasets` (names), `versions`, `num_self_tested`.
 
         Raises:
             IncompatibleSwarm: scorer version, a dataset this build does not offer, or known items that came out differently.
             ConfigError: parameters out of bounds, or a manifest without golden digests.
-            LocalError: `require` on a machine that cannot, or no zygote.
+            LocalError: `require` on a machine that cannot, a lockdown that our own scorers do not survive, or no zygote.
         """
         if self._manifest.scorer_version != SCORER_VERSION:
             raise IncompatibleSwarm(
@@ -87,8 +90,9 @@ class ScorerService:
                 "`swarmd manifest seal FILE` writes the digests; all nodes need the sealed file",
             )
         report = self._zygote.start()
-        steps = score_batch(self._zygote, [], time.monotonic() + 10.0).steps
-        line = describe(steps, self._sandbox)
+        proof, refused = self._prove()
+        steps = proof.steps
+        line = describe(steps, self._sandbox, refused)
         if self._sandbox == "require" and steps & CONTAINED != CONTAINED:
             self.close()
             raise LocalError(
@@ -155,6 +159,35 @@ class ScorerService:
     def close(self) -> None:
         """End the zygote and its workers; the end of this process does the same."""
         self._zygote.close()
+
+    def _prove(self) -> tuple[Proof, str]:
+        """The proof that holds, and what seccomp did to our own scorers where `best-effort` has to go without it."""
+        names = [spec.name for spec in self._manifest.datasets]
+        proof = prove(self._zygote, names)
+        if not proof.faults:
+            return proof, ""
+        refused = str(proof)
+        if self._sandbox == "best-effort":
+            self._zygote.close()
+            self._zygote = ZygoteProcess(
+                setup_of(self._manifest, sandbox=self._sandbox, seccomp=False), self._module
+            )
+            self._zygote.start()
+            proof = prove(self._zygote, names)
+            if not proof.faults:
+                return proof, refused
+        self.close()
+        raise LocalError(
+            f"the sandbox stops our own scorers ({proof})",
+            "known texts came out otherwise in a locked-down worker than outside of one: this kernel, libc or Python needs what the"
+            " lockdown withholds, and honest authors would be blamed for it",
+            "report it with their versions; "
+            + (
+                'questions.sandbox = "best-effort" goes without seccomp'
+                if self._sandbox == "require"
+                else "until then another machine has to do"
+            ),
+        )
 
     def _cpu_s(self) -> float:
         return time.thread_time() + self._zygote.requests_cpu_s + self._zygote.workers_cpu_s

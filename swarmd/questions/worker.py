@@ -26,11 +26,12 @@ def run(
     answer_format: AnswerFormat,
     mode: SandboxMode,
     zygote_pid: int,
+    with_seccomp: bool,
 ) -> None:
     """Serve one batch on `fd` and never return; `items` with None could not be regenerated."""
     try:
         _keep_only(fd)
-        write_all(fd, bytes([lockdown(mode, zygote_pid)]))
+        write_all(fd, bytes([lockdown(mode, zygote_pid, with_seccomp=with_seccomp)]))
         texts_RG = read_message(fd)
         for (source, item), texts in zip(items, texts_RG, strict=True):
             write_all(fd, b"".join(_record(text, item, source, answer_format) for text in texts))

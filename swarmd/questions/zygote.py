@@ -18,6 +18,7 @@ from swarmd.errors import SwarmdError
 from swarmd.questions import sandbox, worker
 from swarmd.questions.channel import Channel
 from swarmd.questions.golden import verify
+from swarmd.questions.proof import SEEDS, known_texts, long_texts
 from swarmd.questions.regenerate import DatasetChoice, Item, QuestionSource
 from swarmd.questions.scorers import score
 from swarmd.questions.selftest import verify_defaults
@@ -44,6 +45,7 @@ class Zygote:
     def __init__(self, channel: Channel, setup: dict[str, Any]) -> None:
         self._channel = channel
         self._format, self._mode, self._seal = setup["answer_format"], setup["sandbox"], setup["seal"]
+        self._with_seccomp = setup["seccomp"]
         self._sources = [QuestionSource(DatasetChoice(**choice)) for choice in setup["datasets"]]
         self._items: OrderedDict[tuple[int, int], Item | None] = OrderedDict()
 
@@ -78,6 +80,10 @@ class Zygote:
             if request["op"] == "questions":
                 items = [self._item(*address) for address in request["items"]]
                 reply = {"questions": [item and item["question"] for item in items]}
+            elif request["op"] == "known":
+                reply = {"known": [[*address, texts] for address, _, texts in self._known()]}
+            elif request["op"] == "expected":
+                reply = {"expected": [self._scores(*known) for known in self._known()]}
             elif request["op"] == "fork" and fd is not None:
                 reply = {"pid": self._fork(fd, request["items"])}
                 os.close(fd)
@@ -94,8 +100,21 @@ class Zygote:
         zygote_pid = os.getpid()
         pid = os.fork()
         if pid == 0:
-            worker.run(fd, items, self._format, self._mode, zygote_pid)
+            worker.run(fd, items, self._format, self._mode, zygote_pid, self._with_seccomp)
         return pid
+
+    def _known(self) -> list[tuple[tuple[int, int], Item, list[str]]]:
+        """Address, item and our own texts for it: what `proof.prove` compares."""
+        addresses = [(number, seed) for number in range(len(self._sources)) for seed in SEEDS]
+        items = [(address, self._item(*address)) for address in addresses]
+        known = [
+            (address, item, known_texts(item, self._format)) for address, item in items if item is not None
+        ]
+        return known + [(address, item, long_texts()) for address, item, _ in known[:1]]
+
+    def _scores(self, address: tuple[int, int], item: Item, texts: list[str]) -> list[tuple[float, int]]:
+        scores = [score(text, item, self._sources[address[0]], self._format) for text in texts]
+        return [(scored.reward, scored.reason) for scored in scores]
 
     def _item(self, dataset: int, seed: int) -> Item | None:
         address = dataset, seed

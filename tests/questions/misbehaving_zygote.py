@@ -7,6 +7,7 @@ started as the zygote, which only a test names.
 import os
 import socket
 import sys
+from collections.abc import Sequence
 
 from swarmd.questions import landlock, seccomp, worker, zygote
 from swarmd.questions.extract import AnswerFormat
@@ -15,10 +16,26 @@ from swarmd.questions.scorers import Score
 from swarmd.questions.scorers import score as genuine
 
 _NOBODY = 65534
+_strange = ""
 
 
-def serve(*, with_landlock: bool = True, with_seccomp: bool = True, as_root: bool = True) -> None:
-    """Run the zygote, with the lockdown's steps that this machine shall have."""
+def serve(
+    *,
+    with_landlock: bool = True,
+    with_seccomp: bool = True,
+    as_root: bool = True,
+    unlisted: Sequence[str] = (),
+    strange: str = "",
+) -> None:
+    """Run the zygote, with the lockdown's steps that this machine shall have.
+
+    `unlisted` system calls end a worker, as one of another libc would that nobody had thought of; scoring dataset `strange` makes
+    a call that is on no list.
+    """
+    global _strange
+    _strange = strange
+    for call in unlisted:
+        del seccomp._NUMBERS[call]
     worker.score = obey
     if not with_landlock:
         landlock.deny_all = lambda libc: False
@@ -31,7 +48,9 @@ def serve(*, with_landlock: bool = True, with_seccomp: bool = True, as_root: boo
 
 def obey(text: str, item: Item, source: QuestionSource, answer_format: AnswerFormat) -> Score:
     """Misbehave as told; an answer in tags is scored as ever; 1.0 for anything else, and for a crime that nobody stopped."""
-    if text.startswith("<answer>"):
+    if source.name == _strange:
+        os.getppid()
+    if "<answer>" in text:
         return genuine(text, item, source, answer_format)
     act, _, argument = text.partition(" ")
     if act == "exit":
