@@ -3,6 +3,10 @@
 `make bench-ingest`. Figures are CPU time, since wall time on a shared machine says little; wall time stands beside. Repetitions of
 the ways that are compared take turns, and ratios are medians over them. Goals: p99 below 3 ms for a message of 60,000 bytes (the
 most that `message_bytes_max` allows) of ordinary rollouts; a sandbox that costs less than 15 % over the same workers without it.
+
+Compared: `sandbox/off` is `require` over `questions.sandbox = off`, which is the same code path and still forks a worker for
+each batch, with its limits only; the goal is about this one. `sandbox/in process` is `require` over the same scorers called in the
+bench's own process, so it holds what zygote, fork and sockets cost as well; it is printed and has no goal.
 """
 
 import argparse
@@ -131,6 +135,10 @@ def scoring(name: str, repetitions: int, num_completions: int) -> bool:
             for way, (cpu, wall) in totals.items():
                 spent[way].append((cpu / len(batches) / batch, wall / len(batches) / batch))
         reached &= _print_row(batch, spent)
+    print(
+        '(sandbox/off: "off" forks the same workers, with their limits only; the goal is about this one. in process: no worker'
+        "\n at all, so sandbox/in process holds what zygote, fork and sockets cost as well; no goal)"
+    )
     sandboxed.close()
     plain.close()
     return reached
