@@ -115,7 +115,7 @@ def test_real_processes_do_their_rounds_from_each_others_rollouts(tmp_path: Path
     )
     assert code == 0, said
     (cell,) = cells(tmp_path)
-    for number, (rounds, external) in enumerate([(45, 0), (30, 1)]):
+    for number, (rounds, external) in enumerate([(45, 0), (60, 1)]):
         found = records(cell, number)
         assert [record["round"] for record in found] == list(range(1, rounds + 1))
         assert sum(record["num_external"] for record in found) >= external
