@@ -118,6 +118,11 @@ def _ceilings() -> Iterator[LimitCase]:
         completions_max=256,
         completion_bytes_max=65_536,
     )
+    for size, rule in ((60_000, "body_size"), (60_001, "message_size")):
+        message = batch(widest)
+        yield LimitCase("bytes of a message", f"{size}", rule, widest, message + bytes(size - len(message)))
+    for size, rule in ((2048, "header_fields"), (2049, "message_decode")):
+        yield LimitCase("bytes of a header", f"{size}", rule, widest, _long_header(widest, size))
     for num, rule in ((256, "accepted"), (257, "body_fields")):
         message = batch(widest, num_completions=num)
         yield LimitCase("completions of a rollout", f"{num}", rule, widest, message)

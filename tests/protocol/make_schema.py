@@ -1,7 +1,8 @@
 """Writes proto/schema/*.json from the models: `python -m tests.protocol.make_schema` from the repository's root.
 
 The schemas describe the values with bytes as lower-case hexadecimal text, as the vectors show them. msgpack's demands (a float may
-be written as an integer, but not the other way) and the swarm's own limits are in WIRE.md.
+be written as an integer, but not the other way) and the swarm's own limits are in WIRE.md. JSON Schema cannot tell a whole
+float from an integer: beyond the integers' bounds it refuses such parameters, which msgpack can hold.
 """
 
 import json
@@ -32,6 +33,12 @@ def _plain(node: Any, *, names: bool = False) -> Any:
         return {"type": "string", "pattern": f"^[0-9a-f]{{{lengths}}}$"} | (
             {"default": node["default"]} if "default" in node else {}
         )
+    if node == {
+        "type": "number"
+    }:  # a parameter: JSON's number would take the integers that the branch beside it bounds
+        return {"type": "number", "not": {"type": "integer"}}
+    if "patternProperties" in node:
+        node = node | {"additionalProperties": False}
     return {
         key: _plain(value, names=key in ("properties", "$defs") and not names)
         for key, value in node.items()

@@ -51,6 +51,7 @@ SMALL = Manifest(
 )
 
 
+@cache
 def vectors() -> dict[str, dict[str, Any]]:
     """The contents of every file, by its name without the ending."""
     return {
@@ -195,7 +196,7 @@ def _limits() -> dict[str, Any]:
     cases = [*limit_cases(), *match_cases()]
     manifests = {case.manifest.digest: case.manifest for case in cases}
     return {
-        "about": "Judge `message` at `now_ms` by the manifest of that digest, with an empty memory; as in rules.json.",
+        "about": "Judge `message` and `zeros` zero bytes behind it at `now_ms` by the manifest of that digest; empty memory.",
         "manifests": {digest.hex(): manifest.to_bytes() for digest, manifest in manifests.items()},
         "cases": [
             {
@@ -205,7 +206,8 @@ def _limits() -> dict[str, Any]:
                 "verdict": case.verdict.value,
                 "manifest": case.manifest.digest,
                 "now_ms": case.now_ms,
-                "message": case.message,
+                "message": case.message.rstrip(b"\0"),
+                "zeros": len(case.message) - len(case.message.rstrip(b"\0")),
             }
             for case in cases
         ],

@@ -45,6 +45,8 @@ def _read() -> Iterator[PeerCase]:
             b"\x82\xa9addresses\x90\xa5agent" + b"\x91" * 60 + b"\xc0",
             ([], ""),
         ),
+        ("an agent of 64 characters", {"addresses": [], "agent": "y" * 64}, ([], "y" * 64)),
+        ("16,384 bytes", {"addresses": [], "agent": "x" * (16_384 - 21)}, ([], "x" * 64)),
         ("an agent of 65 characters", {"addresses": [], "agent": "y" * 65}, ([], "y" * 64)),
         ("an agent for a terminal", {"addresses": [], "agent": "\x1b[2J\u202e\né~"}, ([], "?[2J???~")),
         ("a field of a later version", {"addresses": [NODE], "agent": "x", "z": [{}]}, ([NODE], "x")),
@@ -57,7 +59,12 @@ def _read() -> Iterator[PeerCase]:
     ):
         frame = framed({"addresses": [NODE]}) + b"\x00" if content is None else framed(content)
         yield PeerCase(name, frame, told)
+    rest = f"/tcp/4810/p2p/{ALICE.peer_id}"
+    longest = "/dns4/" + "a." * ((350 - 6 - len(rest)) // 2 - 1) + "bc"[: 2 - (350 - len(rest)) % 2] + rest
+    longest = longest.replace("a.", "aa.", 1) if len(longest) < 350 else longest
+    assert len(longest) == 350
     usable = [
+        longest,
         f"/ip6/2001:db8::7/tcp/1/p2p/{ALICE.peer_id}",
         f"/dns4/node.example/tcp/65535/p2p/{ALICE.peer_id}",
         f"/dns/a/tcp/4810/p2p/{ALICE.peer_id}",
@@ -81,6 +88,8 @@ def _read() -> Iterator[PeerCase]:
         "a port too large": f"/ip4/203.0.113.7/tcp/65536/p2p/{ALICE.peer_id}",
         "a name with a letter beyond ASCII": f"/dns4/nöde.example/tcp/4810/p2p/{ALICE.peer_id}",
         "a name with an escape": f"/dns4/\x1b[2J/tcp/4810/p2p/{ALICE.peer_id}",
+        "a label that begins with a hyphen": f"/dns4/-a.example/tcp/4810/p2p/{ALICE.peer_id}",
+        "a label that ends with a hyphen": f"/dns4/a-.example/tcp/4810/p2p/{ALICE.peer_id}",
         "a blank in front": " " + NODE,
         "351 characters": f"/dns4/{'a.' * 139}b/tcp/4810/p2p/{ALICE.peer_id}",
     }.items():

@@ -160,7 +160,8 @@ def test_rule(case):
 @pytest.mark.parametrize("case", cases("limits"))
 def test_limit(case):
     manifest = Manifest.from_bytes(bytes.fromhex(FILES["limits"]["manifests"][case["manifest"]]))
-    outcome = validate(bytes.fromhex(case["message"]), now_ms=case["now_ms"], seen=Seen(), manifest=manifest)
+    message = bytes.fromhex(case["message"]) + bytes(case["zeros"])
+    outcome = validate(message, now_ms=case["now_ms"], seen=Seen(), manifest=manifest)
     assert (outcome.verdict.value, outcome.rule) == (case["verdict"], case["rule"])
 
 
@@ -220,6 +221,18 @@ def test_there_are_vectors_for_every_kind_of_attack_on_the_decoder():
         "another's",
     ):
         assert kind in names, kind
+
+
+def test_the_schema_bounds_a_parameters_name_and_integers():
+    params = json.loads(schema_text("manifest"))["$defs"]["DatasetSpec"]["properties"]["params"]
+    assert params["additionalProperties"] is False
+    (value,) = params["patternProperties"].values()
+    lists = next(branch for branch in value["anyOf"] if branch.get("type") == "array")
+    for branches in (value["anyOf"], lists["items"]["anyOf"]):
+        (whole,) = [branch for branch in branches if branch.get("type") == "integer"]
+        (number,) = [branch for branch in branches if branch.get("type") == "number"]
+        assert (whole["minimum"], whole["maximum"]) == (-(2**53) + 1, 2**53 - 1)
+        assert number["not"] == {"type": "integer"}  # else it would take every integer
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

@@ -8,6 +8,8 @@ from tests.protocol.second.formats import Bad, Msgpack, Reader
 
 DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
+LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+
 
 class Small(Msgpack):
     """msgpack with the bounds of a frame."""
@@ -38,7 +40,7 @@ def is_usable(entry: Any) -> bool:
     if match is None or int(match[3]) > 65_535 or not is_peer_id(match[4]):
         return False
     if match[1].startswith("dns"):
-        return bool(re.fullmatch(r"[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*\.?", match[2]))
+        return bool(re.fullmatch(rf"{LABEL}(\.{LABEL})*\.?", match[2]))
     try:
         return ipaddress.ip_address(match[2]).version == int(match[1][2])
     except ValueError:
