@@ -7,7 +7,7 @@ resumes the fallen policy with a memory in which the measurement is still due, a
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from swarmd.errors import ChildDied, LocalError, StateError
@@ -23,7 +23,11 @@ ATTEMPTS_MAX = 3
 
 @dataclass
 class Rollback:
-    """Acts on what the canary finds. `quarantine` sets aside what was received since a moment, and says how many rollouts."""
+    """Acts on what the canary finds. `quarantine` sets aside what was received since a moment, and says how many rollouts.
+
+    Own rollouts of a policy before `oldest_version` are of one that was taken back; `unsaved` is whether only the learner's memory
+    knows of that.
+    """
 
     canary: Canary
     learner: Caller
@@ -33,6 +37,8 @@ class Rollback:
     metrics: Metrics
     now_ms: NowMs
     say: Say
+    oldest_version: int = 0
+    unsaved: bool = False
 
     async def once(
         self, *, save: Callable[[], Awaitable[bool]], state: Callable[[int], dict[str, Any]]
@@ -68,6 +74,37 @@ class Rollback:
             self.progress.canary = memory.low(self.progress.round)
         return None
 
+    async def is_lost(self, version: int) -> bool:
+        """Whether the learner is at the fallen policy again; `version` is that of the own rollouts at hand, which may show it.
+
+        Raises:
+            LocalError: the learner does not say.
+        """
+        if version >= self.oldest_version and not self.unsaved:
+            return False
+        now = await self.learner.call("info", within_s=MODEL_HANG_S)
+        return now["policy_version"] < self.oldest_version and self.resumed(await self.learner.wait_ready())
+
+    def resumed(self, info: dict[str, Any]) -> bool:
+        """The learner died and answers with `info`; whether it was before its return was on disk.
+
+        As after a restart of the node then: what it resumed is not refused, and measured at once.
+        """
+        if info["policy_version"] >= self.oldest_version:
+            return False
+        log.warning(
+            "the policy's return was lost with the learner, which is at version %d again",
+            info["policy_version"],
+        )
+        self.oldest_version, self.unsaved = info["policy_version"], False
+        self.progress.policy_version = info["policy_version"]
+        self.progress.canary_state = info["state"].get("canary")
+        self.canary.resume()
+        due_round = self.progress.round - self.canary.every_rounds
+        memory = self.progress.canary
+        self.progress.canary = replace(memory, measured_round=min(memory.measured_round, due_round))
+        return True
+
     async def _go_back(
         self, finding: Finding, memory: Memory, state: Callable[[int], dict[str, Any]]
     ) -> dict[str, Any]:
@@ -79,6 +116,7 @@ class Rollback:
         except LocalError:
             self.progress.canary = memory
             raise
+        self.oldest_version, self.unsaved = answer["policy_version"], not answer.get("checkpoint")
         self.metrics.rollbacks.inc()
         self._warn(
             f"The policy fell by {finding.fall.drop:.3f} on held-out questions; in round {number} it went back to round "

@@ -17,6 +17,8 @@ from swarmd.experience.buffer import Sample
 from swarmd.experience.own import Balance, OwnExperience
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.loops.evaluate import Evaluate
+from swarmd.loops.fitting import EXTERNAL_BYTES_MAX, within_bytes
+from swarmd.loops.hand_over import handed_over
 from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs, RunBlocking
 from swarmd.loops.progress import Progress
 from swarmd.loops.record import count_round, finite_or_none, round_record, used_by_author
@@ -29,9 +31,6 @@ log = logging.getLogger(__name__)
 # One training set that ends the child this often is given up; the node goes on with the next.
 ATTEMPTS_MAX = 3
 RETRY_S = 1.0
-# Other people's text in one training set. Their rollouts may have 256 KB each: 257 of them would not fit the frame to the child
-# (64 MiB), and a peer could have every round of a node with a large J fail. At double, own rollouts find too little room beside it.
-EXTERNAL_BYTES_MAX = 24 * 2**20
 
 NoteUse = Callable[[Sequence[bytes], Sequence[bytes]], None]
 Draw = Callable[[int, random.Random, Sequence[ScoredRollout]], Sample]
@@ -64,7 +63,7 @@ class Update:
     rollback: Rollback | None = None
     note_use: NoteUse = lambda used, left_out: None
     _saved_round: int | None = None
-    _oldest_version: int = 0
+    _handed_over: bool = True
 
     async def run(self) -> None:
         """Rounds until the node is asked to stop, or `rounds_max` are done."""
@@ -74,7 +73,7 @@ class Update:
             own = await self.progress.take_own()
             if own is None:
                 break
-            if own.rollouts[0].policy_version < self._oldest_version:
+            if await self._was_taken_back(own):
                 log.info("own rollouts of a policy that was taken back are not trained on")
                 self.progress.finish_update()
                 continue
@@ -82,6 +81,26 @@ class Update:
         else:
             self.progress.evaluate_at_stop = True
         await self.end()
+
+    async def _was_taken_back(self, own: OwnExperience) -> bool:
+        """Whether own rollouts are of a policy that was taken back, with what is needed lest all later ones are, too.
+
+        The other generation child may not have got the earlier weights, or the learner may have lost them with its return. Own
+        rollouts set the pace: each batch asks once.
+        """
+        if self.rollback is None:
+            return False
+        version = own.rollouts[0].policy_version
+        try:
+            lost = await self.rollback.is_lost(version)
+        except LocalError as error:
+            log.warning("which policy the learner is at cannot be told: %s", error)
+            await trio.sleep(RETRY_S)
+            return True
+        if lost or version < self.rollback.oldest_version:
+            await self._hand_over()
+            await self._check_canary()
+        return version < self.rollback.oldest_version
 
     async def begin(self) -> None:
         """Before the first round of a policy: how good it is untrained. After a restart: what the canary was about to do."""
@@ -143,6 +162,9 @@ class Update:
         """Measure the policy if that is due; one that fell goes back, and that is a round of its own."""
         if self.rollback is None or self.progress.stop_requested or not self.rollback.canary.is_due:
             return
+        if not self._handed_over:
+            log.warning("the canary has to wait: generation has not got the policy's weights")
+            return
         self._phase("evaluate")
         try:
             answer = await self.rollback.once(save=self._save, state=self._state)
@@ -152,7 +174,7 @@ class Update:
         if answer is None:
             return
         self.progress.round += 1
-        self.progress.policy_version = self._oldest_version = answer["policy_version"]
+        self.progress.policy_version = answer["policy_version"]
         self._count_checkpoint({**answer, "round": self.progress.round}, self.now_ms() / 1000)
         await self._hand_over()
 
@@ -202,7 +224,6 @@ class Update:
 
     async def _step(self, number: int, training_set: list[ScoredRollout]) -> dict[str, Any]:
         """The update itself, repeated if the child dies under it, unless its checkpoint shows that it was done."""
-        state = self._state(number)
         wire = [rollout.to_wire() for rollout in training_set]
         checkpoint = number % self.checkpoint_every_rounds == 0 or number == self.rounds_max
         for attempt in range(ATTEMPTS_MAX):
@@ -212,7 +233,7 @@ class Update:
                         "update",
                         rollouts=wire,
                         round=number,
-                        state=state,
+                        state=self._state(number),
                         checkpoint=checkpoint,
                         within_s=MODEL_HANG_S,
                     )
@@ -221,6 +242,8 @@ class Update:
                 log.warning("update child lost in round %d (attempt %d): %s", number, attempt + 1, error)
                 info = await self.learner.wait_ready()
                 self.progress.policy_version = info["policy_version"]
+                if self.rollback is not None:
+                    self.rollback.resumed(info)
                 if info["state"].get("round") == number:
                     return {"policy_version": info["policy_version"], "checkpoint": info["resumed_from"]}
         raise LocalError(f"the update child died {ATTEMPTS_MAX} times on the same training set")
@@ -239,18 +262,8 @@ class Update:
         }
 
     async def _hand_over(self) -> None:
-        """New weights to another generation child. What cannot be handed over now is superseded by the next round's."""
-        if self.hand_over is None:
-            return
-        for attempt in range(ATTEMPTS_MAX):
-            began_s = trio.current_time()
-            try:
-                await self.hand_over()
-                self.metrics.weight_sync_seconds.observe(trio.current_time() - began_s)
-                return
-            except LocalError as error:
-                log.warning("new weights were not handed over (attempt %d): %s", attempt + 1, error)
-                await trio.sleep(RETRY_S)
+        """What cannot be handed over now is superseded by the next round's, or after a return by what `_was_taken_back` tries."""
+        self._handed_over = await handed_over(self.hand_over, self.metrics)
 
     def _evaluation_is_due(self) -> bool:
         every = self.evaluate_every_rounds
@@ -284,19 +297,10 @@ class Update:
             self.metrics.checkpoint_saves.labels("ok").inc()
             self.progress.checkpoint_error = None
             self._saved_round = record["round"]
+            if self.rollback is not None:
+                self.rollback.unsaved = False
         elif failure := record.get("checkpoint_error"):
             self.metrics.checkpoint_saves.labels("failed").inc()
             kind = BY_NAME.get(failure["kind"], LocalError)
             self.progress.checkpoint_error = kind(failure["what"], failure["why"], failure["fix"])
             log.warning("round %d has no checkpoint: %s", record["round"], self.progress.checkpoint_error)
-
-
-def within_bytes(rollouts: Sequence[ScoredRollout], size_bytes_max: int) -> list[ScoredRollout]:
-    """Those that fit in their order, by the bytes of their texts; one that does not fit leaves the room to the next."""
-    fitting, left = [], size_bytes_max
-    for rollout in rollouts:
-        size = sum(len(completion.text.encode()) for completion in rollout.completions)
-        if size <= left:
-            fitting.append(rollout)
-            left -= size
-    return fitting

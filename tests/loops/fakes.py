@@ -120,6 +120,9 @@ class FakePolicy(FakeChild):
     def restart(self) -> None:
         self.version = self.saved.policy_version
 
+    def info(self) -> dict[str, Any]:
+        return {"policy_version": self.version}
+
     def generate(
         self, prompts: list[str], num_completions: int, temperature: float, tokens_max: int, seed: int
     ) -> dict[str, Any]:
@@ -151,7 +154,7 @@ class FakePolicy(FakeChild):
         if rollouts:
             self.version += 1
             self.applied_rounds.append(round)
-        if checkpoint:
+        if checkpoint and "checkpoint_error" not in self.stats:
             self.saved = Checkpoint(f"round-{round}", self.version, state)
         num_external = sum(r["external"] for r in rollouts)
         return {
@@ -173,8 +176,11 @@ class FakePolicy(FakeChild):
     def rollback(self, to_round: int, round: int, state: dict[str, Any]) -> dict[str, Any]:
         self.rollbacks.append((to_round, round))
         self.version += 1
+        answer = {"policy_version": self.version, "lost": ""}
+        if failure := self.stats.get("checkpoint_error"):
+            return {**answer, "checkpoint": None, "checkpoint_error": failure}
         self.saved = Checkpoint(f"round-{round}", self.version, state)
-        return {"policy_version": self.version, "lost": "", "checkpoint": self.saved.name}
+        return {**answer, "checkpoint": self.saved.name}
 
     def publish_weights(self, directory: str) -> dict[str, Any]:
         return {"path": directory, "policy_version": self.version}

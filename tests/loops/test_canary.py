@@ -282,6 +282,125 @@ async def test_own_rollouts_of_the_fallen_policy_are_not_trained_on(
     assert loops.learner.used_staleness[-1] == 0
 
 
+# A return that is lost again.
+
+FULL = {
+    "checkpoint": None,
+    "checkpoint_error": {"kind": "DiskFull", "what": "full", "why": "", "fix": ""},
+}
+
+
+async def returned(loops: Watched) -> None:
+    """Gone back to round 2 in round 5; the newest checkpoint is that of round 3, already on the way down."""
+    await loops.loop.begin()
+    await loops.rounds(3)
+    loops.learner.stats = FULL
+    loops.fall()
+    await loops.rounds(1)
+    loops.learner.stats = {}
+
+
+async def trained(loops: Watched, *versions: int, rounds_max: int) -> None:
+    """The loop itself, on own rollouts of these versions."""
+    for version in versions:
+        loops.progress.put_own(own_batch(version))
+    loops.loop.rounds_max = rounds_max
+    loops.progress.canary_state = loops.progress.canary.to_state()
+    with trio.fail_after(600):
+        await loops.loop.run()
+
+
+async def test_weights_of_before_that_were_not_handed_over_are_tried_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Watched(split=True, staleness_max=9)
+    bring, refusals = loops.loop.hand_over, iter(range(3))
+
+    async def refuse() -> None:
+        if loops.learner.rollbacks and next(refusals, None) is not None:
+            raise LocalError("no room")
+        assert bring is not None
+        await bring()
+
+    loops.loop.hand_over = refuse
+    await loops.fallen()
+    assert (loops.learner.version, loops.generator.version) == (5, 4)
+    loops.progress.put_own(own_batch(4))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(loops.loop.run)
+        await trio.testing.wait_all_tasks_blocked()
+        loops.progress.request_stop()
+    assert loops.generator.version == loops.learner.version == 5  # what it makes from now on is trained on
+    assert loops.learner.applied_rounds == [1, 2, 3, 4]
+
+
+async def test_a_learner_that_lost_its_return_goes_back_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Watched(staleness_max=9)
+    await returned(loops)
+    loops.learner.restart()
+    await trained(loops, 3, 4, rounds_max=7)
+    assert loops.learner.rollbacks == [(2, 5), (2, 6)]
+    assert loops.learner.applied_rounds == [1, 2, 3, 4, 7]
+
+
+async def test_a_learner_that_lost_its_return_under_an_update_goes_back_after_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Watched(staleness_max=9)
+    await returned(loops)
+    loops.learner.fail("update", ChildDied("gone"))
+    await trained(loops, 5, rounds_max=6)
+    assert loops.learner.rollbacks == [(2, 5), (2, 7)]
+    lost, again = [args["state"]["canary"] for args in loops.learner.asked("update")[-2:]]
+    assert (lost["num_falls"], lost["num_external"]) == (1, 4)
+    assert (again["num_falls"], again["num_external"]) == (0, 4)  # a kill here is one before the return
+
+
+async def test_weights_that_a_learner_lost_unseen_are_measured_and_not_those_of_the_other_child(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Watched(split=True, staleness_max=9)
+    await returned(loops)
+    loops.learner.restart()
+    assert (loops.learner.version, loops.generator.version) == (3, 5)
+    await trained(loops, 5, rounds_max=7)
+    assert [args["policy_version"] for args in loops.generator.asked("load_weights")][-3:] == [3, 4, 5]
+    assert loops.learner.rollbacks == [(2, 5), (2, 6)]
+
+
+async def test_a_saved_return_is_asked_after_no_more(autojump_clock: trio.testing.MockClock) -> None:
+    loops = Watched(staleness_max=9)
+    await returned(loops)
+    await trained(loops, 5, 6, rounds_max=7)
+    assert len(loops.learner.asked("info")) == 1
+
+
+async def test_a_learner_that_does_not_say_where_it_is_costs_a_batch(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Watched(staleness_max=9)
+    await returned(loops)
+    loops.learner.fail("info", LocalError("no answer"))
+    await trained(loops, 5, 5, rounds_max=6)
+    assert loops.learner.applied_rounds == [1, 2, 3, 4, 6]
+    assert not len(loops.progress.pool)
+
+
+async def test_a_policy_that_generation_has_not_got_is_not_measured(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Watched(split=True)
+    await loops.loop.begin()
+    await loops.rounds(1)
+    loops.generator.fail("load_weights", *[LocalError("no")] * 3)
+    await loops.rounds(1)
+    assert loops.checks()["good"] == 0
+    await loops.rounds(1)
+    assert loops.progress.canary.good_round == 3
+
+
 # What is measured.
 
 

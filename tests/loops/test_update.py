@@ -13,8 +13,8 @@ from swarmd.errors import ChildDied, DiskFull, LocalError, OutOfMemory
 from swarmd.experience.buffer import Sample
 from swarmd.experience.capability import ROLLOUTS_MIN
 from swarmd.experience.rollouts import ScoredCompletion
+from swarmd.loops.fitting import EXTERNAL_BYTES_MAX
 from swarmd.loops.status import health
-from swarmd.loops.update import EXTERNAL_BYTES_MAX
 from swarmd.policy.update.stats import UpdateStats
 from swarmd.protocol.signing import peer_id_of
 from tests.loops.parts import MANIFEST, OTHER, Loops, external_rollout, own_batch
