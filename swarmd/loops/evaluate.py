@@ -4,6 +4,7 @@ Held out is a property of the question's text (`Manifest.is_held_out`), so every
 follows from the manifest alone: evaluations of different nodes and rounds are comparable.
 """
 
+import logging
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,12 @@ from swarmd.loops.progress import mean
 from swarmd.loops.streams import Streams
 from swarmd.protocol.manifest import Manifest
 
+log = logging.getLogger(__name__)
+# Reasons for which the scorer gives 0 and no text is to blame: such a look says nothing of the policy.
+_OF_THE_MACHINE = frozenset({"zygote_died", "not_regenerated"})
+# The machine's doing, or that of a text which hangs or ends a worker; `Evaluate._rewards` finds out. What else a text is given 0
+# for (`cpu_limit`, `forbidden_syscall`, `forged_reply`, the guards' findings) no machine brings about: that is a wrong answer.
+_OF_EITHER = frozenset({"deadline", "worker_died"})
 # No Ed25519 key of a node equals this, so these seeds are nobody's training questions.
 HELD_OUT_AUTHOR = b"swarmd held-out evaluation set.."
 _CHUNK = 256
@@ -60,7 +67,11 @@ class Evaluate:
         }
 
     async def rewards(self, num_completions: int, *, seed: int) -> tuple[list[int], list[list[float]]]:
-        """The questions' datasets, and the rewards of so many completions of each."""
+        """The questions' datasets, and the rewards of so many completions of each.
+
+        Raises:
+            LocalError: they could not be generated, or the scorer's own failure is all that came out.
+        """
         items, prompts = await self._questions()
         result = await self.generator.call(
             "generate",
@@ -72,13 +83,38 @@ class Evaluate:
             within_s=MODEL_HANG_S,
         )
         texts_RG = [[c["text"] for c in completions] for completions in result["completions_RG"]]
+        return [item[0] for item in items], await self._rewards(items, texts_RG)
+
+    async def _rewards(self, items: list[list[int]], texts_RG: list[list[str]]) -> list[list[float]]:
+        """Rewards of a look that is one.
+
+        A finding that may be either's is the machine's unless it comes twice with these texts and not with empty ones. Were it
+        never counted, a policy taught to write what hangs the scorer would never be measured again; counted at once, a machine
+        short of memory or time for a moment would be a fall.
+        """
+        for _ in range(2):
+            rewards_RG, either = await self._score(items, texts_RG)
+            if not either:
+                return rewards_RG
+        _, also_empty = await self._score(items, [[""] * len(texts) for texts in texts_RG])
+        if also_empty:
+            raise _unscored(also_empty)
+        log.warning("the policy's own texts keep the scorer from scoring (%s): they count as wrong", either)
+        return rewards_RG
+
+    async def _score(
+        self, items: list[list[int]], texts_RG: list[list[str]]
+    ) -> tuple[list[list[float]], str]:
+        """Rewards, and which findings there are that may be the machine's or a text's."""
         scores = await self.scorer.call(
             "score",
             items=[[*item, texts] for item, texts in zip(items, texts_RG, strict=True)],
             deadline_s=self.deadline_s,
             within_s=2 * self.deadline_s + SCORER_HANG_S,
         )
-        return [item[0] for item in items], scores["rewards"]
+        if failures := _counted(scores["reasons"], _OF_THE_MACHINE):
+            raise _unscored(failures)
+        return scores["rewards"], _counted(scores["reasons"], _OF_EITHER)
 
     def _by_dataset(self, datasets: list[int], means: list[float]) -> dict[str, list[float]]:
         """For each dataset name of the set, in the manifest's order: mean reward and number of questions."""
@@ -103,7 +139,8 @@ class Evaluate:
                     "questions", items=drawn, within_s=self.deadline_s + SCORER_HANG_S
                 )
                 for item, prompt, held_out in zip(drawn, answer["prompts"], answer["held_out"], strict=True):
-                    if held_out and prompt not in prompts:
+                    # an empty one is a question that could not be made
+                    if prompt and held_out and prompt not in prompts:
                         items.append(item)
                         prompts.append(prompt)
             if not items:
@@ -112,3 +149,16 @@ class Evaluate:
                 )
             self._items, self._prompts = items[: self.num_questions], prompts[: self.num_questions]
         return self._items, self._prompts
+
+
+def _counted(reasons: dict[str, int], kinds: frozenset[str]) -> str:
+    """`3 deadline, 1 worker_died`; empty where there is none of these kinds."""
+    return ", ".join(f"{num} {kind}" for kind, num in sorted(reasons.items()) if num and kind in kinds)
+
+
+def _unscored(failures: str) -> LocalError:
+    return LocalError(
+        "the scorer could not score the held-out answers",
+        failures,
+        "look for a lack of memory, processes or time on this machine; it is measured again later",
+    )

@@ -1,7 +1,7 @@
 """Children that answer like the real services (`test_fakes`), at once or after a virtual time, and fail when told to."""
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,21 +73,27 @@ class FakeChild:
 
 
 class FakeScorer(FakeChild):
-    """Questions made of their address; the reward of GOOD is 1, of anything else 0."""
+    """Questions made of their address; the reward of GOOD is 1, of anything else 0, and of what `reason_of` has a reason for."""
 
     def __init__(self, manifest: Manifest) -> None:
         super().__init__()
         self.manifest = manifest
         self.reward_of = lambda text: 1.0 if text == GOOD else 0.0
+        self.reason_of: Callable[[str], str | None] = lambda text: None
 
     def questions(self, items: list[list[int]]) -> dict[str, Any]:
         prompts = [self.manifest.render(f"question {dataset} {seed}") for dataset, seed in items]
         return {"prompts": prompts, "held_out": [self.manifest.is_held_out(prompt) for prompt in prompts]}
 
     def score(self, items: list[list[Any]], deadline_s: float) -> dict[str, Any]:
-        rewards = [[self.reward_of(text) for text in texts] for _, _, texts in items]
+        reasons_RG = [[self.reason_of(text) for text in texts] for _, _, texts in items]
+        rewards = [
+            [0.0 if reason else self.reward_of(text) for text, reason in zip(item[2], reasons_G, strict=True)]
+            for item, reasons_G in zip(items, reasons_RG, strict=True)
+        ]
+        reasons = dict(Counter(reason for reasons_G in reasons_RG for reason in reasons_G if reason))
         questions = self.questions([item[:2] for item in items])
-        return {**questions, "rewards": rewards, "reasons": {}, "cpu_s": 0.01}
+        return {**questions, "rewards": rewards, "reasons": reasons, "cpu_s": 0.01}
 
 
 @dataclass

@@ -232,6 +232,41 @@ async def test_a_measurement_that_fails_waits_a_round_and_skips_none() -> None:
     assert loops.progress.canary.good_round == 3
 
 
+async def test_a_scorer_whose_zygotes_die_is_no_fall() -> None:
+    loops = Watched()
+    await loops.loop.begin()
+    await loops.rounds(2)
+    loops.scorer.reason_of = lambda text: "zygote_died"
+    await loops.rounds(3)
+    assert (loops.learner.rollbacks, loops.quarantined) == ([], [])
+    loops.scorer.reason_of = lambda text: None
+    await loops.rounds(1)
+    assert loops.checks() == {"good": 2, "low": 0, "fallen": 0}
+    assert loops.learner.applied_rounds == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_scorer_that_fails_only_at_the_second_look_is_no_fall() -> None:
+    loops = Watched()
+    await loops.loop.begin()
+    await loops.rounds(2)
+    loops.fall()
+    reasons = iter([None] * 16)
+    loops.scorer.reason_of = lambda text: next(reasons, "zygote_died")
+    await loops.rounds(2)
+    assert loops.checks() == {"good": 1, "low": 0, "fallen": 0}
+    assert loops.progress.canary.measured_round == 2  # still due
+
+
+async def test_a_policy_that_writes_what_hangs_the_scorer_has_fallen() -> None:
+    loops = Watched()
+    await loops.loop.begin()
+    await loops.rounds(2)
+    loops.generator.texts = ["hangs"]
+    loops.scorer.reason_of = lambda text: "deadline" if text == "hangs" else None
+    await loops.rounds(2)
+    assert loops.learner.rollbacks == [(2, 5)]
+
+
 async def test_a_good_round_without_a_checkpoint_gets_one() -> None:
     loops = Watched()
     loops.loop.checkpoint_every_rounds = 100

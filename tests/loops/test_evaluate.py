@@ -93,6 +93,66 @@ async def test_datasets_of_one_name_are_told_of_together() -> None:
     assert result["by_dataset"] == {twice[0].name: [0.5, 8]}
 
 
+async def test_a_question_that_cannot_be_made_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    loops = Loops()
+    questions = loops.scorer.questions
+
+    def without_some(items: list[list[int]]) -> dict[str, Any]:
+        answer = questions(items)
+        made = [seed % 2 for _, seed in items]
+        prompts = [prompt if there else "" for prompt, there in zip(answer["prompts"], made, strict=True)]
+        return {
+            "prompts": prompts,
+            "held_out": [not p or held for p, held in zip(prompts, answer["held_out"], strict=True)],
+        }
+
+    monkeypatch.setattr(loops.scorer, "questions", without_some)
+    await loops.evaluate(num_questions=20).once(round=0)
+    assert len(asked(loops)) == 20
+    assert "" not in asked(loops)
+
+
+# What the scorer cannot score.
+
+
+@pytest.mark.parametrize("reason", ["zygote_died", "not_regenerated", "deadline", "worker_died"])
+async def test_a_scorer_that_fails_measures_nothing(reason: str) -> None:
+    loops = Loops()
+    loops.scorer.reason_of = lambda text: reason
+    with pytest.raises(LocalError, match="could not score"):
+        await loops.evaluate().once(round=0)
+
+
+@pytest.mark.parametrize("reason", ["deadline", "worker_died"])
+async def test_a_moment_without_time_or_memory_costs_a_second_scoring(reason: str) -> None:
+    loops = Loops()
+    reasons = iter([reason])
+    loops.scorer.reason_of = lambda text: next(reasons, None)
+    result = await loops.evaluate(num_questions=3).once(round=0)
+    assert (result["mean"], len(loops.scorer.asked("score"))) == (0.5, 2)
+
+
+@pytest.mark.parametrize(
+    ("reason", "num_calls"), [("deadline", 3), ("worker_died", 3), ("cpu_limit", 1), ("forged_reply", 1)]
+)
+async def test_what_only_the_policys_texts_bring_about_counts_as_wrong(reason: str, num_calls: int) -> None:
+    loops = Loops()
+    loops.generator.texts = [GOOD, GOOD, GOOD, "hangs"]
+    loops.scorer.reason_of = lambda text: reason if text == "hangs" else None
+    evaluate = loops.evaluate(num_questions=3)
+    evaluate.num_completions = 4
+    assert (await evaluate.once(round=0))["mean"] == 0.75
+    assert len(loops.scorer.asked("score")) == num_calls
+
+
+async def test_an_evaluation_that_cannot_be_scored_is_left_out() -> None:
+    loops = Loops()
+    loops.scorer.reason_of = lambda text: "zygote_died"
+    loops.progress.put_own(own_batch())
+    assert await run(loops, rounds_max=1) == []
+    assert loops.progress.round == 1
+
+
 async def test_one_question_has_no_spread() -> None:
     assert (await Loops().evaluate(num_questions=1).once(round=0))["standard_error"] == 0.0
 
