@@ -71,7 +71,7 @@ class Rollback:
             self.progress.canary = memory.good(finding.scores, round=self.progress.round, began_ms=began_ms)
             self.progress.canary_warning = ""
         else:
-            self.progress.canary = memory.low(self.progress.round)
+            self.progress.canary = memory.low(finding.scores, round=self.progress.round)
         return None
 
     async def is_lost(self, version: int) -> bool:
@@ -155,7 +155,9 @@ class Rollback:
         """Go on with a policy that fell for no reason that going back would mend."""
         memory, round = self.progress.canary, self.progress.round
         self.progress.canary = (
-            memory.accepted(finding.scores, round=round, began_ms=began_ms) if saved else memory.low(round)
+            memory.accepted(finding.scores, round=round, began_ms=began_ms)
+            if saved
+            else memory.unsettled(round)
         )
         self._warn(
             f"The policy fell by {finding.fall.drop:.3f} on held-out questions by round {round}, and was not taken back: {why}."

@@ -19,7 +19,7 @@ Verdict = Literal["good", "low", "fallen"]
 # Share of the newest measurement in the running mean: as good as (2 - a) / a = 9 measurements once it has run in, and 4 behind a
 # policy that improves, so that a fall has to undo as much before it is one. At double, half the noise more; at half, 9 behind.
 NEWEST = 0.2
-# Share of the way that the best comes back to the running mean at each good measurement. Without it luck is never forgotten,
+# Share of the way that the best comes back to the running mean at each measurement but a fall. Without it luck is never forgotten,
 # and a false alarm twice as likely. The price: what sinks for 200 rounds without a suspicion is not seen.
 FADING = 0.1
 # Completions a question by which a suspicion is confirmed: half the error of the first look, for 128 completions now and then.
@@ -74,7 +74,7 @@ class Memory:
         measured_round: when it was measured last, whatever came out.
         good_round: the round whose checkpoint is the one to go back to; None while there is none.
         good_ms: when that measurement began, by this node's clock.
-        running, best: each question's mean reward over the latest good measurements, and when their mean was highest.
+        running, best: each question's mean reward over the latest measurements but falls, and when their mean was highest.
         num_external: external rollouts trained on since the last good measurement.
         num_falls: falls since then.
     """
@@ -109,21 +109,19 @@ class Memory:
 
     def good(self, scores: Sequence[float], *, round: int, began_ms: int) -> Self:
         """A measurement that showed no fall, of a round whose checkpoint is on disk."""
-        running = _towards(self.running or scores, scores, NEWEST)
-        best = _towards(self.best or running, running, FADING)
-        return replace(
-            self,
-            measured_round=round,
-            good_round=round,
-            good_ms=began_ms,
-            running=running,
-            best=max(best, running, key=math.fsum),
-            num_external=0,
-            num_falls=0,
-        )
+        measured = self._measured(scores, round)
+        return replace(measured, good_round=round, good_ms=began_ms, num_external=0, num_falls=0)
 
-    def low(self, round: int) -> Self:
-        """A suspicion that was not confirmed: neither good enough to go back to, nor a fall."""
+    def low(self, scores: Sequence[float], *, round: int) -> Self:
+        """A measurement neither good enough to go back to, nor a fall.
+
+        The best fades here as well: a policy a little below it would be a suspicion for ever. And nobody stays alone for what was
+        not confirmed; the next fall would make it the second in a row again.
+        """
+        return replace(self._measured(scores, round), num_falls=min(self.num_falls, ALONE_AFTER - 1))
+
+    def unsettled(self, round: int) -> Self:
+        """A fall of which nothing could be made: all stays as it was until the next measurement."""
         return replace(self, measured_round=round)
 
     def rolled_back(self, round: int) -> Self:
@@ -133,6 +131,11 @@ class Memory:
     def accepted(self, scores: Sequence[float], *, round: int, began_ms: int) -> Self:
         """A fall that is not rolled back: what the policy is now is the measure from here on."""
         return type(self)(key=self.key).good(scores, round=round, began_ms=began_ms)
+
+    def _measured(self, scores: Sequence[float], round: int) -> Self:
+        running = _towards(self.running or scores, scores, NEWEST)
+        best = _towards(self.best or running, running, FADING)
+        return replace(self, measured_round=round, running=running, best=max(best, running, key=math.fsum))
 
     def to_state(self) -> dict[str, Any]:
         """As JSON types."""

@@ -142,6 +142,19 @@ async def test_falls_that_do_not_end_cost_two_rollbacks_and_no_more() -> None:
     assert len(loops.learner.rollbacks) == 2
 
 
+async def test_an_unconfirmed_suspicion_ends_being_alone() -> None:
+    loops = Watched()
+    await loops.fallen()
+    await loops.rounds(2)
+    assert loops.progress.canary.alone
+    loops.rise()
+    rewards = iter([0.0] * 16)  # one completion a question; what follows is good
+    loops.scorer.reward_of = lambda text: next(rewards, 1.0)
+    await loops.rounds(3)
+    assert loops.checks()["low"] == 1
+    assert loops.records[-1]["num_external"] == 4
+
+
 async def test_alone_a_round_is_not_called_short() -> None:
     loops = Watched()
     await loops.fallen()

@@ -112,8 +112,45 @@ def test_a_good_measurement_forgets_the_falls_before_it() -> None:
     assert (later.good_round, later.good_ms, later.num_falls, later.num_external) == (60, 9, 0, 0)
 
 
-def test_a_low_one_moves_nothing_but_the_time() -> None:
-    assert GOOD.low(40) == replace(GOOD, measured_round=40)
+def test_a_low_one_fades_the_best_and_is_none_to_go_back_to() -> None:
+    low = GOOD.low([0.0, 0.3], round=40)
+    assert (low.measured_round, low.running, low.best) == (40, (0.4, 0.46), (0.49, 0.496))
+    assert (low.good_round, low.good_ms, low.num_external) == (20, 7, 4)
+
+
+def test_what_is_not_confirmed_keeps_nobody_alone_and_the_next_fall_does() -> None:
+    low = GOOD.rolled_back(41).rolled_back(62).low([0.4, 0.4], round=82)
+    assert not low.alone
+    assert low.used(4).rolled_back(103).alone
+    assert GOOD.low([0.4, 0.4], round=40).num_falls == 0
+
+
+def test_a_fall_of_which_nothing_was_made_moves_nothing_but_the_time() -> None:
+    alone = GOOD.rolled_back(41).rolled_back(62)
+    assert alone.unsettled(82) == replace(alone, measured_round=82)
+
+
+def test_a_policy_a_little_below_its_best_is_not_suspected_for_ever() -> None:
+    """Three errors under a lucky best, measurement after measurement."""
+    scores = [0.3, 0.5] * (NUM_QUESTIONS // 2)
+    memory = Memory().good([0.6, 0.5] * (NUM_QUESTIONS // 2), round=0, began_ms=0)
+    for round in range(30):
+        seen = fall(memory.best, scores)
+        assert not BOUNDS.confirms(Fall(seen.drop, 0.04))
+        memory = memory.low(scores, round=round)
+    assert not BOUNDS.suspects(fall(memory.best, scores))
+
+
+@pytest.mark.parametrize("num_low", [1, 3])
+def test_a_fall_that_was_not_confirmed_at_first_is_seen_later(num_low: int) -> None:
+    rng, num = random.Random(f"late {num_low}"), 0
+    after = [0.2] * NUM_QUESTIONS
+    for _ in range(200):
+        memory = run_in(rng, [0.5] * NUM_QUESTIONS)
+        for round in range(num_low):
+            memory = memory.low(measured(rng, after, CONFIRMING), round=round)
+        num += falls(rng, memory, after)
+    assert num >= 160
 
 
 def test_the_first_fall_doubts_what_came_since_and_the_second_everything() -> None:
