@@ -1,5 +1,6 @@
 """Measures executions: the CPU time of the slowest one, and the memory of the process after it warmed up."""
 
+import ctypes
 import gc
 import os
 import time
@@ -15,6 +16,7 @@ CPU_S_MAX = 0.05
 # How often a slow execution is repeated; the fastest counts. One run in a million meets the collector or a busy machine.
 NUM_REPEATS = 5
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
 
 Result = TypeVar("Result")
 
@@ -54,8 +56,13 @@ class Meter:
 
 
 def resident_bytes() -> int:
-    """The process's memory now, after collection."""
+    """The process's memory now, after collection, and after the C library gave back what it keeps for later.
+
+    What it keeps follows the largest message so far (27 MB for a body of 4 MiB), not their number: no growth, and it hides none.
+    """
     gc.collect()
+    if _trim is not None:
+        _trim(0)
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
