@@ -1,20 +1,26 @@
 """Back-pressure for our own messages: publish no faster than the slowest living neighbour takes them.
 
-Its outbound queue drops what does not fit. Pubsub itself waits only while most of a mesh is busy, so that one frozen peer cannot
-silence a node; here every busy queue is waited for as long as it drains, which tells the slow from the frozen.
+Its outbound queue drops what does not fit. A burst therefore waits for every busy queue as long as it drains, which tells the slow
+from the frozen. But anybody can be a neighbour, and slow on purpose: all waiting is out of one purse, which fills by a tenth of the
+time. Whoever stops reading, or reads drop by drop, slows a publisher by no more than that.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 import trio
+
+from swarmd.trust.bucket import Bucket
 
 LOOK_S = 0.05
 # A queue that did not get shorter for so long belongs to a frozen peer. Half mistakes a busy machine for one; double lets one
 # frozen neighbour delay each message for longer.
 FROZEN_S = 2.0
-# The daemon gives one publish 30 s.
+# The longest wait, out of a full purse: half a full queue's time to drain at 1 Mbit/s. The daemon gives one publish 30 s.
 WAIT_S_MAX = 15.0
+# What it gains a second. Half: after a burst a slow neighbour loses messages for five minutes; double slows by as much.
+WAIT_RATE = 0.1
 
 
 class Queue(Protocol):
@@ -26,17 +32,29 @@ class Queue(Protocol):
     def has_room(self) -> bool: ...
 
 
-async def wait_for_room(queues: Callable[[], Iterable[Queue]]) -> bool:
-    """Returns once every queue has room, is frozen, or 15 s are over; true when that was because all have room."""
-    shortest: dict[int, tuple[int, float]] = {}  # by identity of the queue: bytes, and when it got so short
-    end = trio.current_time() + WAIT_S_MAX
-    while True:
-        now = trio.current_time()
-        busy = [queue for queue in queues() if not queue.has_room]
-        for queue in busy:
-            size, since = shortest.get(id(queue), (queue.data_bytes + 1, now))
-            shortest[id(queue)] = (queue.data_bytes, now) if queue.data_bytes < size else (size, since)
-        draining = [queue for queue in busy if now - shortest[id(queue)][1] < FROZEN_S]
-        if not draining or now >= end:
-            return not busy
-        await trio.sleep(LOOK_S)
+@dataclass
+class Patience:
+    """The purse of one publisher, in seconds."""
+
+    purse: Bucket
+
+    @classmethod
+    def full(cls, now: float) -> "Patience":
+        """Nothing was waited for yet."""
+        return cls(Bucket.full(WAIT_RATE, WAIT_S_MAX * (1 - WAIT_RATE), now))
+
+    async def wait_for_room(self, queues: Callable[[], Iterable[Queue]]) -> bool:
+        """Returns once every queue has room or is frozen, or the purse is empty; true when that was because all have room."""
+        shortest: dict[
+            int, tuple[int, float]
+        ] = {}  # by identity of the queue: bytes, and when it got so short
+        while True:
+            now = trio.current_time()
+            busy = [queue for queue in queues() if not queue.has_room]
+            for queue in busy:
+                size, since = shortest.get(id(queue), (queue.data_bytes + 1, now))
+                shortest[id(queue)] = (queue.data_bytes, now) if queue.data_bytes < size else (size, since)
+            draining = [queue for queue in busy if now - shortest[id(queue)][1] < FROZEN_S]
+            if not draining or not self.purse.take(LOOK_S, now):
+                return not busy
+            await trio.sleep(LOOK_S)

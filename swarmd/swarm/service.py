@@ -26,7 +26,7 @@ from swarmd.swarm.dial import Dialled
 from swarmd.swarm.gate import Gate
 from swarmd.swarm.host import Stack, build, host_of_connection, limits_from
 from swarmd.swarm.notifee import Notifee
-from swarmd.swarm.pacing import wait_for_room
+from swarmd.swarm.pacing import Patience
 from swarmd.swarm.peer_book import PeerBook
 from swarmd.trust.evidence import blame
 from swarmd.trust.peer_key import key_of_multihash
@@ -86,6 +86,7 @@ class NetworkService:
         self._limits = limits_from(limits or {})
         self._book = PeerBook(Path(peers_path) if peers_path else None)
         self._seen = Seen()
+        self._patience = Patience.full(0.0)
         self._accounts = Accounts(self._limits.messages_per_s_max, self._limits.messages_burst_max)
         self._accusations = Accusations()
         self._rules: Counter[str] = Counter()
@@ -206,9 +207,9 @@ class NetworkService:
             raise LocalError(f"own message refused by rule {outcome.rule}: {outcome.detail}")
         topic = self._manifest.topic
         queues, mesh = stack.pubsub.peer_queues, stack.gossipsub.mesh.get(topic, set())
-        if not await wait_for_room(lambda: [queues[peer] for peer in mesh if peer in queues]):
+        if not await self._patience.wait_for_room(lambda: [queues[peer] for peer in mesh if peer in queues]):
             self._counters["publish_congested"] += 1
-        await stack.pubsub.publish(topic, data)
+        await stack.pubsub.publish(topic, data, pace_s=0.0)
         self._counters["published"] += 1
         self._counters["published_bytes"] += len(data)
         return _reach(stack, topic)

@@ -6,6 +6,7 @@ written, lets the end of an old stream throw out the new one, and forgets a peer
 
 from typing import Any
 
+import trio
 from libp2p.host.exceptions import StreamFailure
 from libp2p.network.exceptions import SwarmException
 from libp2p.pubsub.pubsub import Pubsub
@@ -13,6 +14,11 @@ from libp2p.utils import encode_varint_prefixed
 
 from swarmd.swarm.hardening.counters import Counters, contained
 from swarmd.swarm.hardening.outbound_queue import ByteBoundedQueue
+
+# One RPC, at most 64 KiB: a peer that takes it at under 20 kbit/s is too slow for any swarm. Half would part from a laptop that
+# slept for a moment; double keeps 4 MiB, and a place in the mesh, for whoever stopped reading.
+WRITE_S_MAX = 30.0
+CLOSE_S_MAX = 5.0
 
 
 class PeerStreamsPubsub(Pubsub):  # type: ignore[misc]
@@ -47,9 +53,20 @@ class PeerStreamsPubsub(Pubsub):  # type: ignore[misc]
         block = contained(self.counters, "send_error")
         with block:
             while (rpc := await queue.pop()) is not None:
-                await stream.write(encode_varint_prefixed(rpc.SerializeToString()))
+                with trio.move_on_after(WRITE_S_MAX) as writing:
+                    await stream.write(encode_varint_prefixed(rpc.SerializeToString()))
+                if writing.cancelled_caught:
+                    self.counters.count("peer_stalled")
+                    await self._leave(peer_id)
+                    return
         if block.failed and self.peers.get(peer_id) is stream:
             self._handle_dead_peer(peer_id)
+
+    async def _leave(self, peer_id: Any) -> None:
+        """Close all connections to a peer that reads no more: it would keep its place in the mesh for ever."""
+        with trio.move_on_after(CLOSE_S_MAX):
+            await self.host.get_network().close_peer(peer_id)
+        self._handle_dead_peer(peer_id)
 
     async def _teardown_if_connected(self, peer_id: Any) -> None:
         """Forget a peer that was just blocked; stock raises KeyError, and ends, when the peer leaves meanwhile."""

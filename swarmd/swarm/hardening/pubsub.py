@@ -27,6 +27,7 @@ PUBSUB_COUNTERS = (
     "bad_sender_record",
     "misframed_rpc",
     "peer_closed",
+    "peer_stalled",
     "too_many_subscriptions",
     "subscriber_lagged",
     "validator_timeout",
@@ -56,8 +57,12 @@ class HardenedPubsub(ReaderPubsub, PeerStreamsPubsub, SubscriptionPubsub):
         self.seen_messages.stop()
         self.seen_messages = SeenCache(self.seen_messages.ttl)
 
-    async def publish(self, topic_id: str | list[str], data: bytes) -> Verdict:
-        """Sign, judge, deliver and send; waits while most of the mesh is busy, at most 10 s. Returns our own validator's verdict.
+    async def publish(
+        self, topic_id: str | list[str], data: bytes, *, pace_s: float | None = None
+    ) -> Verdict:
+        """Sign, judge, deliver and send; waits while most of the mesh is busy, at most `pace_s` (10 s when left out).
+
+        Returns our own validator's verdict.
 
         Raises:
             ValueError: no peer would take a message of this size (stock drops it without a word, T22).
@@ -73,7 +78,7 @@ class HardenedPubsub(ReaderPubsub, PeerStreamsPubsub, SubscriptionPubsub):
             payload = PUBSUB_SIGNING_PREFIX.encode() + message.SerializeToString()
             message.signature = self.sign_key.sign(payload)
             message.key = self.host.get_public_key().serialize()
-        with trio.move_on_after(PACE_S_MAX):
+        with trio.move_on_after(PACE_S_MAX if pace_s is None else pace_s):
             while self._is_mesh_busy(topics):  # noqa: ASYNC110 (any of the queues may be the one that drains)
                 await trio.sleep(0.02)
         return await self.judge(self.my_id, message)

@@ -4,6 +4,7 @@ import trio
 from libp2p.host.exceptions import StreamFailure
 from libp2p.peer.peerinfo import PeerInfo
 
+from swarmd.swarm.hardening import peer_streams
 from tests.swarm.hardening.kit import HARDENED, LONG_S, STOCK, TOPIC, becomes, both, connect, running
 
 
@@ -45,6 +46,24 @@ async def test_a_subscription_made_during_the_hello_is_not_lost_unless_stock(kin
         await connect(one, other)
         told = await becomes(lambda: TOPIC in other.pubsub.peer_topics)
     assert told is (kind == HARDENED)
+
+
+async def test_a_peer_that_takes_nothing_any_more_is_left(monkeypatch):
+    monkeypatch.setattr(peer_streams, "WRITE_S_MAX", 0.2)
+    async with running(HARDENED) as one, running(HARDENED) as frozen, running(HARDENED) as sound:
+        for other in (frozen, sound):
+            await connect(one, other)
+
+        async def never(data):
+            await trio.sleep_forever()
+
+        one.pubsub.peers[frozen.peer_id].write = never
+        await one.pubsub.subscribe(TOPIC)  # which is told to everybody
+        network = one.host.get_network()
+        assert await becomes(lambda: set(one.pubsub.peers) == set(one.pubsub.peer_queues) == {sound.peer_id})
+        assert await becomes(lambda: frozen.peer_id not in network.connections)
+        assert one.pubsub.counters["peer_stalled"] == 1
+        assert await becomes(lambda: TOPIC in sound.pubsub.peer_topics)
 
 
 @both
