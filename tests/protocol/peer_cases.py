@@ -59,12 +59,10 @@ def _read() -> Iterator[PeerCase]:
     ):
         frame = framed({"addresses": [NODE]}) + b"\x00" if content is None else framed(content)
         yield PeerCase(name, frame, told)
-    rest = f"/tcp/4810/p2p/{ALICE.peer_id}"
-    longest = "/dns4/" + "a." * ((350 - 6 - len(rest)) // 2 - 1) + "bc"[: 2 - (350 - len(rest)) % 2] + rest
-    longest = longest.replace("a.", "aa.", 1) if len(longest) < 350 else longest
-    assert len(longest) == 350
+    name = "a." * 125 + "bcd"  # 253 characters, the most that a name may have
     usable = [
-        longest,
+        f"/dns4/{name}/tcp/65535/p2p/{ALICE.peer_id}",
+        f"/dns4/{name}./tcp/4810/p2p/{ALICE.peer_id}",
         f"/ip6/2001:db8::7/tcp/1/p2p/{ALICE.peer_id}",
         f"/dns4/node.example/tcp/65535/p2p/{ALICE.peer_id}",
         f"/dns/a/tcp/4810/p2p/{ALICE.peer_id}",
@@ -91,6 +89,7 @@ def _read() -> Iterator[PeerCase]:
         "a label that begins with a hyphen": f"/dns4/-a.example/tcp/4810/p2p/{ALICE.peer_id}",
         "a label that ends with a hyphen": f"/dns4/a-.example/tcp/4810/p2p/{ALICE.peer_id}",
         "a blank in front": " " + NODE,
+        "a name of 254 characters": f"/dns4/{'a.' * 126}bc/tcp/4810/p2p/{ALICE.peer_id}",
         "351 characters": f"/dns4/{'a.' * 139}b/tcp/4810/p2p/{ALICE.peer_id}",
     }.items():
         yield PeerCase(

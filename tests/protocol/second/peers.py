@@ -40,7 +40,7 @@ def is_usable(entry: Any) -> bool:
     if match is None or int(match[3]) > 65_535 or not is_peer_id(match[4]):
         return False
     if match[1].startswith("dns"):
-        return bool(re.fullmatch(rf"{LABEL}(\.{LABEL})*\.?", match[2]))
+        return len(match[2].rstrip(".")) <= 253 and bool(re.fullmatch(rf"{LABEL}(\.{LABEL})*\.?", match[2]))
     try:
         return ipaddress.ip_address(match[2]).version == int(match[1][2])
     except ValueError:
