@@ -7,7 +7,8 @@ generate for ever.
 
 import logging
 import math
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import trio
@@ -22,15 +23,17 @@ from swarmd.loops.progress import Progress
 from swarmd.loops.streams import Streams
 from swarmd.metrics import Metrics
 from swarmd.protocol.types import COMPLETION_BYTES_MAX, Completion, Rollout
+from swarmd.trust.bucket import Bucket
 
 log = logging.getLogger(__name__)
 # After a lost batch, doubled while nothing but failures follow. A child that died needs a second to be back; at half a minute a
 # failure that lasts writes two lines a minute into the log.
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 30.0
 
-# How long a full outbox may hold a batch up. A network that is being restarted is back sooner; one that cannot come back (its
-# port was taken meanwhile) must cost the sharing of a batch and not the training on it.
-OUTBOX_PATIENCE_S = 10.0
+# How long a full outbox may hold a batch up, out of a purse that fills by a tenth of the time. A network that is being restarted is
+# back sooner; one that cannot come back (its port was taken meanwhile), or that strangers keep busy, must cost the sharing of
+# batches and not the training on them.
+OUTBOX_PATIENCE_S, OUTBOX_PATIENCE_RATE = 10.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Generate:
     deadline_s: float
     batches_max: int = 1
     reward_spread_min: float = 0.0
+    _purse: Bucket = field(default_factory=lambda: Bucket.full(OUTBOX_PATIENCE_RATE, OUTBOX_PATIENCE_S, 0.0))
 
     async def run(self) -> None:
         """Generate for ever, never further ahead than the staleness bound allows."""
@@ -143,13 +147,17 @@ class Generate:
 
     async def _share(self, outbox: trio.MemorySendChannel[OwnBatch], batch: OwnBatch) -> None:
         """Hand a batch to sharing; a full outbox holds generation up for a while, a network that stays away does not end it."""
-        with trio.move_on_after(OUTBOX_PATIENCE_S) as patience:
+        with suppress(trio.WouldBlock):
+            outbox.send_nowait(batch)
+            return
+        purse, began = self._purse, trio.current_time()
+        purse.holds(0.0, began)
+        with trio.move_on_after(max(0.0, purse.level)) as patience:
             await outbox.send(batch)
+        purse.charge(trio.current_time() - began, trio.current_time())
         if patience.cancelled_caught:
             self.metrics.published.labels("failed").inc()
-            log.warning(
-                "a batch was not shared: the network has been away for %.0f s and more", OUTBOX_PATIENCE_S
-            )
+            log.warning("a batch was not shared: the network is away, or too busy to take it")
 
     def _to_share(self, questions: list[Question], result: dict[str, Any], created_ms: int) -> OwnBatch:
         rollouts = [

@@ -20,7 +20,7 @@ from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES, Verdict, validate
 from swarmd.protocol.seen import Seen
 from swarmd.swarm import addresses, hardening
-from swarmd.swarm.accounts import Accounts, Accusations
+from swarmd.swarm.accounts import Accounts, Accusations, AuthorBudgets
 from swarmd.swarm.bootstrap import Discovery
 from swarmd.swarm.dial import Dialled
 from swarmd.swarm.gate import Gate
@@ -86,6 +86,7 @@ class NetworkService:
         self._limits = limits_from(limits or {})
         self._book = PeerBook(Path(peers_path) if peers_path else None)
         self._seen = Seen()
+        self._budgets = AuthorBudgets()
         self._patience = Patience.full(0.0)
         self._accounts = Accounts(self._limits.messages_per_s_max, self._limits.messages_burst_max)
         self._accusations = Accusations()
@@ -290,12 +291,15 @@ class NetworkService:
         account = self._accounts.of(peer_id, now)
         self._counters["received"] += 1
         self._counters["received_bytes"] += len(data)
-        if not self._accounts.allow(account, now):
+        limits = self._manifest.limits
+        if not self._accounts.allow(account, now) or self._budgets.refuse(data, limits, now):
             self._counters["rate_limited"] += 1
             # No verdict: the message counts as never seen. Else a flooder could have us ignore the messages of others for good.
             return None
         received_ms = _now_ms()
+        began_s = time.thread_time()
         outcome = validate(data, now_ms=received_ms, seen=self._seen, manifest=self._manifest)
+        self._budgets.charge(data, limits, outcome.rule, time.thread_time() - began_s, now)
         self._rules[outcome.rule] += 1
         if outcome.verdict is Verdict.REJECT:
             account.rejected += 1

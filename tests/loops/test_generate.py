@@ -243,3 +243,31 @@ async def test_a_network_that_stays_away_costs_the_sharing_and_not_the_training(
     # then the two that did not fit are counted, and all three are there to be trained on
     assert loops.count("gossip_published_total", result="failed") == 2
     assert len(loops.progress.pool) == 3
+
+
+async def test_a_network_that_is_kept_busy_costs_a_tenth_of_the_time(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Loops(staleness_max=9)
+    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    generate = loops.generate(outbox=outbox)
+
+    async def take_one_in_five_seconds() -> None:
+        while True:
+            await trio.sleep(5)
+            await shared.receive()
+
+    num = 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take_one_in_five_seconds)
+        while trio.current_time() < 1000:
+            await generate.once()
+            loops.progress.pool.take()
+            loops.progress.pool.finish()
+            await trio.sleep(1)  # the rest of a round
+            num += 1
+        nursery.cancel_scope.cancel()
+    assert num >= 880
+    assert (
+        loops.count("gossip_published_total", result="failed") < num - 190
+    )  # what there was room for was sent

@@ -1,6 +1,35 @@
 """Forwarders have a rate, and a memory that is bounded."""
 
-from swarmd.swarm.accounts import ACCUSED_MAX, FORWARDERS_MAX, Accounts, Accusations
+import pytest
+
+from swarmd.protocol.signing import Identity
+from swarmd.swarm.accounts import (
+    ACCUSED_MAX,
+    AUTHOR_CPU_RATE,
+    AUTHOR_CPU_S_MAX,
+    AUTHORS_MAX,
+    FORWARDERS_MAX,
+    Accounts,
+    Accusations,
+    AuthorBudgets,
+)
+from tests.protocol.craft import (
+    ALICE,
+    MALLORY,
+    MANIFEST,
+    pack,
+    plain_batch,
+    plain_header,
+    signed,
+    stored_frame,
+)
+
+LIMITS = MANIFEST.limits
+BODY = stored_frame(pack(plain_batch()))
+
+
+def message_of(author):
+    return signed(plain_header(BODY, author), BODY, author)
 
 
 def test_a_burst_is_allowed_and_no_more():
@@ -46,3 +75,37 @@ def test_a_crowd_of_culprits_is_bounded_and_the_known_ones_still_count() -> None
     accusations.add([(bytes(32), "forwarded_reject")])
     found = accusations.take()
     assert (len(found), found[0]) == (ACCUSED_MAX, (bytes(32), "forwarded_reject", 2))
+
+
+def test_an_author_that_was_too_much_work_waits_until_it_is_paid_off():
+    budgets, dear = AuthorBudgets(), message_of(ALICE)
+    budgets.charge(dear, LIMITS, "accepted", AUTHOR_CPU_S_MAX, 0.0)
+    at_zero = budgets.refuse(dear, LIMITS, 0.0)
+    budgets.charge(dear, LIMITS, "completions_count", 0.013, 0.0)
+    assert (at_zero, budgets.refuse(dear, LIMITS, 0.0)) == (False, True)
+    assert budgets.refuse(dear, LIMITS, 0.012 / AUTHOR_CPU_RATE)
+    assert not budgets.refuse(dear, LIMITS, 0.014 / AUTHOR_CPU_RATE)
+    assert not budgets.refuse(message_of(MALLORY), LIMITS, 0.0)
+
+
+@pytest.mark.parametrize(
+    "rule", ["signature", "body_digest", "author_key", "duplicate", "age_stale", "internal"]
+)
+def test_nobody_spends_the_budget_of_an_author_whose_signature_it_has_not(rule):
+    budgets, message = AuthorBudgets(), message_of(ALICE)
+    budgets.charge(message, LIMITS, rule, 1000.0, 0.0)
+    assert not budgets.refuse(message, LIMITS, 0.0)
+
+
+def test_what_names_no_author_is_left_to_the_rules():
+    budgets = AuthorBudgets()
+    budgets.charge(b"garbage", LIMITS, "accepted", 1000.0, 0.0)
+    assert not budgets.refuse(b"garbage", LIMITS, 0.0)
+
+
+def test_budgets_are_bounded():
+    budgets = AuthorBudgets()
+    for number in range(AUTHORS_MAX + 5):
+        author = Identity.from_seed(number.to_bytes(32, "big"))
+        budgets.charge(message_of(author), LIMITS, "accepted", 0.001, 0.0)
+    assert len(budgets._by_author) == AUTHORS_MAX
