@@ -17,9 +17,9 @@ ACCUSED_MAX = 1024
 
 # Authors whose budget is remembered: 1 MB. Whoever is forgotten begins with a full one, as a new name does.
 AUTHORS_MAX = 4096
-# A fortieth of a core, and a second of one at once. An honest batch takes 0.3 to 2 ms: twelve a second and 500 in a row. The
-# dearest takes 13; at double, twenty names that send those fill a core of every node, since accepted messages go on to all.
-AUTHOR_CPU_RATE, AUTHOR_CPU_S_MAX = 0.025, 1.0
+# A hundredth of a core, and a fifth of a second at once. An honest batch takes 0.3 to 2 ms: five a second or more, and a hundred in
+# a row. The dearest takes 13; at double, fifty names that send those fill a core of every node: what is accepted goes on to all.
+AUTHOR_CPU_RATE, AUTHOR_CPU_S_MAX = 0.01, 0.2
 # Rules that speak after the author's signature held: what comes before may have been sent by somebody else in its name.
 _SIGNED = frozenset({"accepted", *RULES[RULES.index("body_digest") + 1 :]} - {"internal"})
 

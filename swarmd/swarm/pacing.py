@@ -48,13 +48,18 @@ class Patience:
         shortest: dict[
             int, tuple[int, float]
         ] = {}  # by identity of the queue: bytes, and when it got so short
+        before = trio.current_time()
         while True:
             now = trio.current_time()
+            self.purse.charge(
+                now - before, now
+            )  # what it took: on a loop that is kept busy a look takes a second
+            before = now
             busy = [queue for queue in queues() if not queue.has_room]
             for queue in busy:
                 size, since = shortest.get(id(queue), (queue.data_bytes + 1, now))
                 shortest[id(queue)] = (queue.data_bytes, now) if queue.data_bytes < size else (size, since)
             draining = [queue for queue in busy if now - shortest[id(queue)][1] < FROZEN_S]
-            if not draining or not self.purse.take(LOOK_S, now):
+            if not draining or not self.purse.holds(1e-6, now):
                 return not busy
             await trio.sleep(LOOK_S)
