@@ -7,7 +7,6 @@ the middle of a computation: nothing may outlive a killed daemon. (A parent-deat
 thread, and the kernel would kill the child when that thread retires.)
 """
 
-import contextlib
 import gc
 import importlib
 import os
@@ -28,9 +27,6 @@ from swarmd.processes.frames import FrameReader, encode_frame
 # Events wait here when the daemon is slow; past it the oldest is dropped and counted. One batch event is at most 60 KB.
 EVENTS_MAX = 512
 _READ_BYTES = WRITE_BYTES = 1 << 18
-# A service that blocks works for seconds at a time (policy, scorer); one that does not has peers that wait for its answer. On cores
-# that are short the latter goes first, by a weight of 3 to 1: strangers cannot starve it by what they make the others do.
-GIVES_WAY = 5
 
 
 class Emit(Protocol):
@@ -52,8 +48,6 @@ def main(argv: list[str]) -> None:
     if getattr(service, "asynchronous", False):
         trio.run(_serve_async, service, sock)
     else:
-        with contextlib.suppress(OSError):
-            os.nice(GIVES_WAY)
         _serve_blocking(service, sock)
 
 
