@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from swarmd.protocol.manifest import Limits
-from swarmd.protocol.rules import RULES
 from swarmd.protocol.wire import WireError, decode_message
 from swarmd.trust.bucket import Bucket
-from swarmd.trust.evidence import Evidence
+from swarmd.trust.evidence import SIGNED_RULES, Evidence
 
 # Forwarders remembered, connected or not. Double is another 50 KB.
 FORWARDERS_MAX = 500
@@ -21,7 +20,7 @@ AUTHORS_MAX = 4096
 # a row. The dearest takes 13; at double, fifty names that send those fill a core of every node: what is accepted goes on to all.
 AUTHOR_CPU_RATE, AUTHOR_CPU_S_MAX = 0.01, 0.2
 # Rules that speak after the author's signature held: what comes before may have been sent by somebody else in its name.
-_SIGNED = frozenset({"accepted", *RULES[RULES.index("body_digest") + 1 :]} - {"internal"})
+_SIGNED = SIGNED_RULES | {"accepted", "body_blocks"}
 
 
 @dataclass
@@ -71,16 +70,14 @@ class AuthorBudgets:
     def __init__(self) -> None:
         self._by_author: OrderedDict[bytes, Bucket] = OrderedDict()
 
-    def refuse(self, data: bytes, limits: Limits, now: float) -> bool:
-        """Whether the author that this message names is to wait. What names none is the rules' to judge."""
-        author = _named(data, limits)
+    def refuse(self, author: bytes | None, now: float) -> bool:
+        """Whether the author that a message names is to wait. What names none is the rules' to judge."""
         bucket = None if author is None else self._by_author.get(author)
         return bucket is not None and not bucket.holds(0.0, now)
 
-    def charge(self, data: bytes, limits: Limits, rule: str, cpu_s: float, now: float) -> None:
-        """Note what judging it by `rule` took, if its author signed it."""
-        author = _named(data, limits) if rule in _SIGNED else None
-        if author is None:
+    def charge(self, author: bytes | None, rule: str, cpu_s: float, now: float) -> None:
+        """Note what judging its message by `rule` took, if the author signed it."""
+        if author is None or rule not in _SIGNED:
             return
         bucket = self._by_author.pop(author, None) or Bucket.full(AUTHOR_CPU_RATE, AUTHOR_CPU_S_MAX, now)
         self._by_author[author] = bucket
@@ -89,7 +86,8 @@ class AuthorBudgets:
             self._by_author.popitem(last=False)
 
 
-def _named(data: bytes, limits: Limits) -> bytes | None:
+def named_author(data: bytes, limits: Limits) -> bytes | None:
+    """The author that a message names, whoever sent it; None where it names none."""
     try:
         return decode_message(data, limits).header.author
     except WireError:

@@ -45,15 +45,13 @@ class Patience:
 
     async def wait_for_room(self, queues: Callable[[], Iterable[Queue]]) -> bool:
         """Returns once every queue has room or is frozen, or the purse is empty; true when that was because all have room."""
-        shortest: dict[
-            int, tuple[int, float]
-        ] = {}  # by identity of the queue: bytes, and when it got so short
+        # by identity of the queue: bytes, and when it got so short
+        shortest: dict[int, tuple[int, float]] = {}
         before = trio.current_time()
         while True:
             now = trio.current_time()
-            self.purse.charge(
-                now - before, now
-            )  # what it took: on a loop that is kept busy a look takes a second
+            # What it took by the clock: on a loop that is kept busy a look takes a second.
+            self.purse.charge(now - before, now)
             before = now
             busy = [queue for queue in queues() if not queue.has_room]
             for queue in busy:

@@ -20,7 +20,7 @@ from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES, Verdict, validate
 from swarmd.protocol.seen import Seen
 from swarmd.swarm import addresses, hardening
-from swarmd.swarm.accounts import Accounts, Accusations, AuthorBudgets
+from swarmd.swarm.accounts import Accounts, Accusations, AuthorBudgets, named_author
 from swarmd.swarm.bootstrap import Discovery
 from swarmd.swarm.dial import Dialled
 from swarmd.swarm.gate import Gate
@@ -292,8 +292,9 @@ class NetworkService:
         account = self._accounts.of(peer_id, now)
         self._counters["received"] += 1
         self._counters["received_bytes"] += len(data)
-        limits = self._manifest.limits
-        if not self._accounts.allow(account, now) or self._budgets.refuse(data, limits, now):
+        if not self._accounts.allow(account, now) or self._budgets.refuse(
+            author := named_author(data, self._manifest.limits), now
+        ):
             self._counters["rate_limited"] += 1
             # No verdict: the message counts as never seen. Else a flooder could have us ignore the messages of others for good.
             return None
@@ -303,7 +304,7 @@ class NetworkService:
         async with self._judging:
             began_s = time.thread_time()
             outcome = validate(data, now_ms=received_ms, seen=self._seen, manifest=self._manifest)
-            self._budgets.charge(data, limits, outcome.rule, time.thread_time() - began_s, now)
+            self._budgets.charge(author, outcome.rule, time.thread_time() - began_s, trio.current_time())
         self._rules[outcome.rule] += 1
         if outcome.verdict is Verdict.REJECT:
             account.rejected += 1

@@ -12,6 +12,7 @@ from swarmd.swarm.accounts import (
     Accounts,
     Accusations,
     AuthorBudgets,
+    named_author,
 )
 from tests.protocol.craft import (
     ALICE,
@@ -78,34 +79,37 @@ def test_a_crowd_of_culprits_is_bounded_and_the_known_ones_still_count() -> None
 
 
 def test_an_author_that_was_too_much_work_waits_until_it_is_paid_off():
-    budgets, dear = AuthorBudgets(), message_of(ALICE)
-    budgets.charge(dear, LIMITS, "accepted", AUTHOR_CPU_S_MAX, 0.0)
-    at_zero = budgets.refuse(dear, LIMITS, 0.0)
-    budgets.charge(dear, LIMITS, "completions_count", 0.013, 0.0)
-    assert (at_zero, budgets.refuse(dear, LIMITS, 0.0)) == (False, True)
-    assert budgets.refuse(dear, LIMITS, 0.012 / AUTHOR_CPU_RATE)
-    assert not budgets.refuse(dear, LIMITS, 0.014 / AUTHOR_CPU_RATE)
-    assert not budgets.refuse(message_of(MALLORY), LIMITS, 0.0)
+    budgets, dear = AuthorBudgets(), ALICE.public_key
+    budgets.charge(dear, "accepted", AUTHOR_CPU_S_MAX, 0.0)
+    at_zero = budgets.refuse(dear, 0.0)
+    budgets.charge(dear, "completions_count", 0.013, 0.0)
+    assert (at_zero, budgets.refuse(dear, 0.0)) == (False, True)
+    assert budgets.refuse(dear, 0.012 / AUTHOR_CPU_RATE)
+    assert not budgets.refuse(dear, 0.014 / AUTHOR_CPU_RATE)
+    assert not budgets.refuse(MALLORY.public_key, 0.0)
 
 
 @pytest.mark.parametrize(
     "rule", ["signature", "body_digest", "author_key", "duplicate", "age_stale", "internal"]
 )
 def test_nobody_spends_the_budget_of_an_author_whose_signature_it_has_not(rule):
-    budgets, message = AuthorBudgets(), message_of(ALICE)
-    budgets.charge(message, LIMITS, rule, 1000.0, 0.0)
-    assert not budgets.refuse(message, LIMITS, 0.0)
+    budgets, author = AuthorBudgets(), ALICE.public_key
+    budgets.charge(author, rule, 1000.0, 0.0)
+    assert not budgets.refuse(author, 0.0)
 
 
 def test_what_names_no_author_is_left_to_the_rules():
     budgets = AuthorBudgets()
-    budgets.charge(b"garbage", LIMITS, "accepted", 1000.0, 0.0)
-    assert not budgets.refuse(b"garbage", LIMITS, 0.0)
+    assert named_author(message_of(ALICE), LIMITS) == ALICE.public_key
+    author = named_author(b"garbage", LIMITS)
+    budgets.charge(author, "accepted", 1000.0, 0.0)
+    assert author is None
+    assert not budgets.refuse(author, 0.0)
 
 
 def test_budgets_are_bounded():
     budgets = AuthorBudgets()
     for number in range(AUTHORS_MAX + 5):
         author = Identity.from_seed(number.to_bytes(32, "big"))
-        budgets.charge(message_of(author), LIMITS, "accepted", 0.001, 0.0)
+        budgets.charge(author.public_key, "accepted", 0.001, 0.0)
     assert len(budgets._by_author) == AUTHORS_MAX
