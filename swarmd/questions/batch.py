@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from swarmd.errors import LocalError
 from swarmd.questions.channel import Channel
@@ -26,13 +25,13 @@ _CODES = {int(reason): reason for reason in Reason}
 _BY_SIGNAL = {int(signal.SIGSYS): Reason.FORBIDDEN_SYSCALL, int(signal.SIGXCPU): Reason.CPU_LIMIT}
 
 
-class _Item(Protocol):
-    @property
-    def dataset(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def texts(self) -> tuple[str, ...]: ...
+@dataclass(frozen=True)
+class ScoreItem:
+    """One question's address and the completions to score for it."""
+
+    dataset: int
+    seed: int
+    texts: tuple[str, ...]
 
 
 @dataclass
@@ -42,13 +41,13 @@ class ScoredBatch:
     scores_RG: list[list[Score]] = field(default_factory=list)
     steps: Step = field(default=Step(0))
 
-    def give_up(self, items: Sequence[_Item], reason: Reason, num_items: int | None = None) -> None:
+    def give_up(self, items: Sequence[ScoreItem], reason: Reason, num_items: int | None = None) -> None:
         """0 with this reason for the next items, or for all that are left."""
         for item in items[len(self.scores_RG) :][:num_items]:
             self.scores_RG.append([Score(0.0, reason)] * len(item.texts))
 
 
-def score_batch(zygote: ZygoteProcess, items: Sequence[_Item], ends: float) -> ScoredBatch:
+def score_batch(zygote: ZygoteProcess, items: Sequence[ScoreItem], ends: float) -> ScoredBatch:
     """Score all completions of `items` until `ends` (`time.monotonic()`); with no items, only try a worker."""
     batch = ScoredBatch()
     num_zygotes_lost = 0
@@ -73,7 +72,7 @@ def score_batch(zygote: ZygoteProcess, items: Sequence[_Item], ends: float) -> S
 
 
 def _run_worker(
-    zygote: ZygoteProcess, items: Sequence[_Item], batch: ScoredBatch, ends: float
+    zygote: ZygoteProcess, items: Sequence[ScoreItem], batch: ScoredBatch, ends: float
 ) -> Reason | None:
     """Let one worker score what is left; why it stopped before the end, or None when it did not."""
     todo = items[len(batch.scores_RG) :]
@@ -94,7 +93,7 @@ def _run_worker(
     return _BY_SIGNAL.get(os.WTERMSIG(status), reason) if os.WIFSIGNALED(status) else reason
 
 
-def _collect(channel: Channel, todo: Sequence[_Item], batch: ScoredBatch, ends: float) -> Reason | None:
+def _collect(channel: Channel, todo: Sequence[ScoreItem], batch: ScoredBatch, ends: float) -> Reason | None:
     try:
         batch.steps = Step(channel.read_some(1, ends)[0])
         channel.send([[_admitted(text) for text in item.texts] for item in todo], ends=ends)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from swarmd.errors import LocalError
-from swarmd.questions.batch import score_batch
+from swarmd.questions.batch import ScoreItem, score_batch
 from swarmd.questions.extract import AnswerFormat
 from swarmd.questions.regenerate import Item
 from swarmd.questions.sandbox import Step
@@ -37,15 +37,6 @@ _ODD = (
 _PROSE = "so we add the next one, and " * 400
 # 11 kB each: a message that the memory left over from the zygote's start does not hold, so that the kernel is asked for more.
 _NUM_LONG = 400
-
-
-@dataclass(frozen=True)
-class KnownItem:
-    """One question's address and our own completions for it."""
-
-    dataset: int
-    seed: int
-    texts: tuple[str, ...]
 
 
 @dataclass
@@ -81,7 +72,7 @@ def prove(zygote: ZygoteProcess, names: Sequence[str]) -> Proof:
     """
     try:
         known = [
-            KnownItem(number, seed, tuple(texts))
+            ScoreItem(number, seed, tuple(texts))
             for number, seed, texts in zygote.ask({"op": "known"})["known"]
         ]
         scored = score_batch(zygote, known, time.monotonic() + PROOF_S_MAX)

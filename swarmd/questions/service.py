@@ -9,12 +9,11 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from swarmd.errors import ConfigError, IncompatibleSwarm, LocalError
 from swarmd.protocol.manifest import Manifest
-from swarmd.questions.batch import score_batch
+from swarmd.questions.batch import ScoreItem, score_batch
 from swarmd.questions.guards import SCORER_VERSION, check_dataset
 from swarmd.questions.proof import Proof, prove
 from swarmd.questions.regenerate import SEED_LIMIT
@@ -25,15 +24,6 @@ from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
 
 # One round or one peer's batch is a few hundred; the control API must not be able to ask for a million.
 ITEMS_MAX = 4096
-
-
-@dataclass(frozen=True)
-class ScoreItem:
-    """One question's address and the completions to score for it."""
-
-    dataset: int
-    seed: int
-    texts: tuple[str, ...]
 
 
 class ScorerService:
