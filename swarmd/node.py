@@ -23,6 +23,7 @@ from swarmd.datadir import DataDir, Lock
 from swarmd.launch import child_specs, summary
 from swarmd.loops.generate import OwnBatch
 from swarmd.loops.inbox import Inbox
+from swarmd.loops.lines import Lines
 from swarmd.loops.observe import measure_lag
 from swarmd.loops.ports import Say
 from swarmd.loops.share import OUTBOX_MAX
@@ -30,7 +31,6 @@ from swarmd.parts import Node, build
 from swarmd.policy.model.resolve import download_model
 from swarmd.processes.child import settle
 from swarmd.processes.supervise import Child
-from swarmd.protocol.wire import WireError, decode_message
 from swarmd.wiring import make_generate, make_guard, make_ingest, make_observe, make_share, make_update
 
 
@@ -82,8 +82,9 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     )
     unix = await open_unix(node.data_dir.socket)
     node.say(f"✓ metrics    http://{host}:{port}/metrics")
-    inbox = Inbox()
-    ingest = partial(_offer, node, inbox)
+    lines = Lines(node.trust, node.manifest.limits, node.now_ms)
+    inbox = Inbox(held=lines.held)
+    ingest = partial(_offer, node, lines, inbox)
     children = _make_children(node, model_dir, ingest)
     node.children.update(children)
     guard = make_guard(node)
@@ -134,17 +135,13 @@ def _facts(node: Node, metrics_url: str) -> dict[str, Any]:
     }
 
 
-def _offer(node: Node, inbox: Inbox, message: bytes) -> None:
+def _offer(node: Node, lines: Lines, inbox: Inbox, message: bytes, *, bringer: str) -> None:
     """A message for the ingest loop, which nobody waits for."""
-    try:
-        author = decode_message(message, node.manifest.limits).header.author
-    except WireError:  # ingest counts it
-        author = b""
-    if not inbox.offer(node.trust.quotas.group(author), message):
+    if not inbox.offer(*lines.of(message, bringer), message):
         node.metrics.buffer_discarded.labels("queue_full").inc()
 
 
-def _make_children(node: Node, model_dir: Path, ingest: Callable[[bytes], None]) -> dict[str, Child]:
+def _make_children(node: Node, model_dir: Path, ingest: Callable[..., None]) -> dict[str, Child]:
     specs = child_specs(
         node.config,
         node.data_dir,
@@ -161,7 +158,7 @@ def _make_children(node: Node, model_dir: Path, ingest: Callable[[bytes], None])
 
     def on_event(name: str, data: dict[str, Any]) -> None:
         if name == "batch":
-            ingest(data["data"])
+            ingest(data["data"], bringer=data["forwarder"])
         elif name == "plan":
             node.memory.changed(data)
 
@@ -216,16 +213,17 @@ async def _signals(node: Node, everything: trio.CancelScope) -> None:
 # ---------------------------------------------------------------- the loops
 
 
-async def _run_loops(node: Node, ingest: Callable[[bytes], None], inbox: Inbox) -> None:
+async def _run_loops(node: Node, ingest: Callable[..., None], inbox: Inbox) -> None:
     """The four verbs and the observer, until the update loop is done."""
     outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](OUTBOX_MAX)
     network = node.children.get("network")
     exchanges = network is not None or node.config.experience.source == "own"
+    ingest_own = partial(ingest, bringer=node.identity.peer_id)
     async with trio.open_nursery() as loops:
         loops.start_soon(make_observe(node).run)
         loops.start_soon(make_generate(node, outbox_in if exchanges else None).run)
         if exchanges:
-            loops.start_soon(make_share(node, network, outbox_out, ingest).run)
+            loops.start_soon(make_share(node, network, outbox_out, ingest_own).run)
             loops.start_soon(make_ingest(node, inbox).run)
         await make_update(node).run()
         loops.cancel_scope.cancel()

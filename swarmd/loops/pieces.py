@@ -17,6 +17,8 @@ async def score_in_pieces(
 ) -> dict[str, Any]:
     """As the scorer's `score` for `[[dataset, seed, [text, ...]], ...]`, whose deadline holds for all pieces together.
 
+    After a piece with a held-out question nothing more is scored, nor answered: no honest node asks one.
+
     Raises:
         LocalError: the scorer died, or does not answer.
     """
@@ -33,6 +35,8 @@ async def score_in_pieces(
             whole[key] += scores[key]
         whole["cpu_s"] += scores["cpu_s"]
         reasons.update(scores["reasons"])
+        if any(scores["held_out"]):
+            break
     return {**whole, "reasons": dict(reasons)}
 
 

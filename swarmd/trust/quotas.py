@@ -18,6 +18,8 @@ QUOTAS: tuple[Quota, ...] = ("bytes", "tokens", "cpu")
 UNPROVEN = b""
 # Sets of buckets remembered, 500 bytes each; the one used longest ago is forgotten, and would be full by then. As many as authors.
 GROUPS_MAX = 4096
+# Scoring time that must be left for a batch to be scored; what it took is charged afterwards.
+CPU_MS_MIN = 1.0
 # Bytes of text to a token where the author claims fewer: tokenizers of today make one of about four.
 TOKEN_BYTES = 4
 
@@ -52,6 +54,12 @@ class Quotas:
         """Whose buckets this author draws from: its own, or those of all the unproven."""
         return author if self._proven(author) else UNPROVEN
 
+    def exhausted(self, now: float) -> bool:
+        """Whether those without a standing have no scoring time left among them."""
+        if self._limits is None:
+            return False
+        return not self._buckets(UNPROVEN, self._limits, now)["cpu"].holds(CPU_MS_MIN, now)
+
     def take(self, author: bytes, *, size_bytes: int, num_tokens: int, now: float) -> Quota | None:
         """Take a batch out of the buckets; or the quota that it is over, and then nothing is taken.
 
@@ -59,8 +67,8 @@ class Quotas:
         """
         if self._limits is None:
             return None
-        buckets = self._buckets(author, self._limits, now)
-        wanted: dict[Quota, float] = {"bytes": size_bytes, "tokens": num_tokens, "cpu": 1.0}
+        buckets = self._buckets(self.group(author), self._limits, now)
+        wanted: dict[Quota, float] = {"bytes": size_bytes, "tokens": num_tokens, "cpu": CPU_MS_MIN}
         for quota in QUOTAS:
             if not buckets[quota].holds(wanted[quota], now):
                 return quota
@@ -71,10 +79,9 @@ class Quotas:
     def charge_cpu(self, author: bytes, cpu_s: float, now: float) -> None:
         """A batch of this author was scored, which took so long on a processor."""
         if self._limits is not None and cpu_s > 0:
-            self._buckets(author, self._limits, now)["cpu"].charge(cpu_s * 1000, now)
+            self._buckets(self.group(author), self._limits, now)["cpu"].charge(cpu_s * 1000, now)
 
-    def _buckets(self, author: bytes, limits: QuotaLimits, now: float) -> dict[Quota, Bucket]:
-        group = self.group(author)
+    def _buckets(self, group: bytes, limits: QuotaLimits, now: float) -> dict[Quota, Bucket]:
         buckets = self._groups.get(group)
         if buckets is None:
             buckets = self._groups[group] = {

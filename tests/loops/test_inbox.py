@@ -1,4 +1,4 @@
-"""The inbox: bounded, served in turn, and a flood drops its own messages only."""
+"""The inbox: bounded, fair by time between lines and in a line between authors, and a flood drops its own messages only."""
 
 import random
 
@@ -6,9 +6,16 @@ import pytest
 import trio
 import trio.testing
 
-from swarmd.loops.inbox import Inbox
+from swarmd.loops.inbox import LOOK_S, Inbox
+from swarmd.loops.lines import Line
 
-A, B, NEW = b"a", b"b", b""
+A, B = Line(b"a", relayed=False), Line(b"b", relayed=False)
+VIA = Line(b"forwarder", relayed=True)
+
+
+def offer(inbox: Inbox, line: Line, message: bytes, author: bytes | None = None) -> bool:
+    """By default of the author who answers for the line."""
+    return inbox.offer(line, line.peer if author is None else author, message)
 
 
 async def taken(inbox: Inbox) -> list[bytes]:
@@ -19,40 +26,118 @@ async def taken(inbox: Inbox) -> list[bytes]:
 async def test_one_author_is_served_in_order() -> None:
     inbox = Inbox()
     for number in range(5):
-        inbox.offer(A, bytes([number]))
+        offer(inbox, A, bytes([number]))
     assert await taken(inbox) == [bytes([number]) for number in range(5)]
 
 
-async def test_authors_are_served_in_turn() -> None:
+async def test_lines_are_served_in_turn(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox()
     for number in range(3):
-        inbox.offer(A, b"a%d" % number)
-    inbox.offer(B, b"b0")
-    inbox.offer(NEW, b"n0")
-    assert await taken(inbox) == [b"a0", b"b0", b"n0", b"a1", b"a2"]
+        offer(inbox, A, b"a%d" % number)
+    offer(inbox, B, b"b0")
+    offer(inbox, VIA, b"v0")
+    assert await taken(inbox) == [b"a0", b"b0", b"v0", b"a1", b"a2"]
+
+
+async def test_dear_messages_wait_for_as_much_time_of_cheap_ones(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox, served = Inbox(), list[bytes]()
+    for _ in range(30):
+        offer(inbox, A, b"dear")
+        offer(inbox, B, b"cheap")
+    for _ in range(33):
+        served.append(await anext(inbox))
+        await trio.sleep(0.8 if served[-1] == b"dear" else 0.1)
+    assert served.count(b"dear") <= 5
+
+
+async def test_in_a_bringers_line_authors_are_served_by_time_as_well(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox, served = Inbox(), list[bytes]()
+    for number in range(5):
+        offer(inbox, VIA, b"flood", author=b"flooder")
+        offer(inbox, VIA, b"honest", author=b"new %d" % number)
+    for _ in range(10):
+        served.append(await anext(inbox))
+        await trio.sleep(0.8 if served[-1] == b"flood" else 0.01)
+    assert served[:6] == [b"flood"] + [b"honest"] * 5
+
+
+async def test_names_without_end_behind_one_bringer_take_no_more_than_its_line(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox, served = Inbox(), list[bytes]()
+    for number in range(40):
+        offer(inbox, VIA, b"flood", author=b"name %d" % number)
+        offer(inbox, A, b"honest")
+    for _ in range(20):
+        served.append(await anext(inbox))
+        await trio.sleep(0.1)
+    assert served.count(b"honest") == 10
 
 
 async def test_a_flood_loses_its_newest_and_nobody_elses() -> None:
     inbox = Inbox(messages_max=4)
     for number in range(4):
-        inbox.offer(NEW, b"n%d" % number)
-    assert not inbox.offer(A, b"a0")
-    assert not inbox.offer(NEW, b"n4")
-    assert await taken(inbox) == [b"n0", b"a0", b"n1", b"n2"]
+        offer(inbox, VIA, b"v%d" % number, author=b"flooder")
+    assert not offer(inbox, A, b"a0")
+    assert not offer(inbox, VIA, b"late", author=b"flooder")
+    assert sorted(await taken(inbox)) == [b"a0", b"v0", b"v1", b"v2"]
+
+
+async def test_in_a_line_who_has_most_loses() -> None:
+    inbox = Inbox(messages_max=4)
+    for number in range(3):
+        offer(inbox, VIA, b"v%d" % number, author=b"flooder")
+    offer(inbox, VIA, b"h0", author=b"honest")
+    assert not offer(inbox, VIA, b"h1", author=b"honest")
+    assert sorted(await taken(inbox)) == [b"h0", b"h1", b"v0", b"v1"]
 
 
 async def test_of_equals_the_one_that_comes_is_refused() -> None:
     inbox = Inbox(messages_max=4)
-    for group in (A, B, A, B):
-        inbox.offer(group, group)
-    assert not inbox.offer(A, b"late")
+    for line in (A, B, A, B):
+        offer(inbox, line, line.peer)
+    assert not offer(inbox, A, b"late")
     assert b"late" not in await taken(inbox)
 
 
 async def test_a_full_inbox_of_single_messages_takes_no_more() -> None:
     inbox = Inbox(messages_max=2)
-    assert [inbox.offer(group, group) for group in (A, B, b"c")] == [True, True, False]
-    assert await taken(inbox) == [A, B]
+    assert [offer(inbox, line, line.peer) for line in (A, B, VIA)] == [True, True, False]
+    assert await taken(inbox) == [A.peer, B.peer]
+
+
+async def test_a_line_that_is_held_waits_and_goes_on_later(autojump_clock: trio.testing.MockClock) -> None:
+    held = {VIA}
+    inbox = Inbox(held=held.__contains__)
+    offer(inbox, VIA, b"v0")
+    offer(inbox, A, b"a0")
+    assert await anext(inbox) == b"a0"
+    with trio.move_on_after(10 * LOOK_S):
+        await anext(inbox)
+        pytest.fail("held")
+    held.clear()
+    with trio.fail_after(2 * LOOK_S):
+        assert await anext(inbox) == b"v0"
+
+
+async def test_who_waits_for_a_held_line_takes_what_comes_meanwhile(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox, found = Inbox(held={VIA}.__contains__), list[bytes]()
+    offer(inbox, VIA, b"v0")
+
+    async def take() -> None:
+        found.append(await anext(inbox))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take)
+        await trio.sleep(LOOK_S / 2)
+        offer(inbox, A, b"a0")
+    assert found == [b"a0"]
 
 
 async def test_who_waits_is_woken(autojump_clock: trio.testing.MockClock) -> None:
@@ -65,23 +150,26 @@ async def test_who_waits_is_woken(autojump_clock: trio.testing.MockClock) -> Non
         nursery.start_soon(take)
         nursery.start_soon(take)
         await trio.testing.wait_all_tasks_blocked()
-        inbox.offer(A, b"first")
+        offer(inbox, A, b"first")
         await trio.testing.wait_all_tasks_blocked()
-        inbox.offer(A, b"second")
+        offer(inbox, A, b"second")
     assert found == [b"first", b"second"]
 
 
 @pytest.mark.parametrize("seed", range(30))
-async def test_it_is_bounded_and_a_small_author_loses_nothing_to_a_flood(seed: int) -> None:
+async def test_it_is_bounded_and_a_small_author_loses_nothing_to_a_flood(
+    seed: int, autojump_clock: trio.testing.MockClock
+) -> None:
     rng, inbox = random.Random(seed), Inbox(messages_max=16)
     honest, came = list[bytes](), list[bytes]()
     for step in range(500):
         for _ in range(rng.randrange(8)):
-            inbox.offer(NEW, b"flood")
+            offer(inbox, VIA, b"flood", author=b"flooder %d" % rng.randrange(4))
         if step % 3 == 0:
             honest.append(b"h%d" % step)
-            inbox.offer(A, honest[-1])
+            offer(inbox, A, honest[-1])
         assert len(inbox) <= 16
         came.append(await anext(inbox)) if len(inbox) else None
+        await trio.sleep(rng.choice([0.001, 0.01, 0.5]) if came and came[-1] == b"flood" else 0.001)
     came += await taken(inbox)
     assert [message for message in came if message != b"flood"] == honest

@@ -63,3 +63,18 @@ async def test_no_piece_is_asked_after_one_failed() -> None:
         assert scorer.num_calls == 1
     else:
         raise AssertionError("a dead scorer is an error")
+
+
+async def test_nothing_is_asked_after_a_held_out_question() -> None:
+    class Asked(FakeScorer):
+        num_items = 0
+
+        def score(self, items: list[list[Any]], deadline_s: float) -> dict[str, Any]:
+            self.num_items += len(items)
+            found = super().score(items, deadline_s)
+            return {**found, "held_out": [seed == 9 for _, seed, _ in items]}
+
+    scorer = Asked(MANIFEST)
+    found = await score_in_pieces(scorer, [[0, seed, ["bad"] * 64] for seed in range(64)], 20.0)
+    assert any(found["held_out"])
+    assert scorer.num_items == len(found["held_out"]) == 16

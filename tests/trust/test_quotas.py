@@ -74,10 +74,21 @@ def test_scoring_that_took_long_is_paid_off_at_the_rate() -> None:
     assert one.take(identity(2), size_bytes=1, num_tokens=1, now=70.1) is None
 
 
+def test_those_who_share_wait_for_scoring_time_and_nobody_else() -> None:
+    one = quotas()
+    one.charge_cpu(PROVEN, 20.0, 0.0)
+    assert not one.exhausted(0.0)
+    one.charge_cpu(NEW, 20.0, 0.0)
+    assert one.exhausted(70.0)
+    assert not one.exhausted(70.1)
+    assert one.take(NEW, size_bytes=1, num_tokens=1, now=70.1) is None
+
+
 def test_without_limits_everything_passes() -> None:
     one = quotas(None)
     one.charge_cpu(NEW, 1e9, 0.0)
     assert one.take(NEW, size_bytes=10**12, num_tokens=10**12, now=0.0) is None
+    assert not one.exhausted(0.0)
 
 
 def test_the_table_is_bounded() -> None:

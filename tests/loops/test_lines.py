@@ -1,0 +1,73 @@
+"""Lines: the proven and those who bring their own messages answer for themselves, and who shares scoring time waits for it."""
+
+import pytest
+
+from swarmd.loops.lines import Line, Lines
+from swarmd.protocol.signing import Identity
+from swarmd.trust.quotas import QuotaLimits, Quotas
+from tests.loops.parts import MANIFEST, OTHER, Loops, sealed
+from tests.loops.test_ingest import ALLOWED
+
+BRINGER = Identity.from_seed(b"b" * 32).peer_id
+OWN_LINE, BRINGERS_LINE = Line(OTHER.public_key, False), Line(BRINGER.encode(), True)
+
+
+class Clock:
+    """Unix milliseconds, set by a test."""
+
+    ms = 0
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def lines(*, proven: bool = False, cpu_ms_per_s: float = 250.0) -> Lines:
+    trust = Loops().trust
+    trust.standings.proven_rollouts = 10
+    trust.standings.scored(OTHER.public_key, num_rollouts=10 if proven else 9)
+    limits = QuotaLimits(bytes_per_s=1e6, tokens_per_s=1e6, cpu_ms_per_s=cpu_ms_per_s, burst_s=40)
+    trust.quotas = Quotas(limits, trust.standings.proven)
+    return Lines(trust, MANIFEST.limits, Clock())
+
+
+@pytest.mark.parametrize(
+    ("proven", "bringer", "line"),
+    [
+        (True, BRINGER, OWN_LINE),
+        (True, OTHER.peer_id, OWN_LINE),
+        (False, OTHER.peer_id, OWN_LINE),
+        (False, BRINGER, BRINGERS_LINE),
+    ],
+)
+def test_who_answers_for_a_message(proven: bool, bringer: str, line: Line) -> None:
+    assert lines(proven=proven).of(sealed(ALLOWED[:1]), bringer) == (line, OTHER.public_key)
+
+
+@pytest.mark.parametrize("message", [b"", b"\x00" * 100, sealed(ALLOWED[:1])[:50]])
+def test_for_what_names_no_author_its_bringer_answers(message: bytes) -> None:
+    assert lines().of(message, BRINGER) == (BRINGERS_LINE, b"")
+
+
+@pytest.mark.parametrize(
+    ("proven", "line", "held"),
+    [
+        (True, OWN_LINE, False),
+        (False, OWN_LINE, True),
+        (True, BRINGERS_LINE, True),
+    ],
+)
+def test_who_shares_scoring_time_waits_when_it_is_used_up(proven: bool, line: Line, held: bool) -> None:
+    found = lines(proven=proven)
+    assert not found.held(line)
+    found.trust.quotas.charge_cpu(b"stranger" * 4, 12.0, 0.0)  # of 10 s in the bucket
+    assert found.held(line) is held
+
+
+def test_it_goes_on_when_the_debt_is_paid() -> None:
+    found, clock = lines(cpu_ms_per_s=250.0), Clock()
+    found = Lines(found.trust, found.limits, clock)
+    found.trust.quotas.charge_cpu(b"stranger" * 4, 11.0, 0.0)  # 1 s of debt at a quarter of a core
+    clock.ms = 4000
+    assert found.held(BRINGERS_LINE)
+    clock.ms = 4010
+    assert not found.held(BRINGERS_LINE)
