@@ -149,7 +149,9 @@ class Metrics:
         self.informative_ratio = gauge(
             "reward_informative_ratio", "Share of rollouts with unequal rewards.", "origin"
         )
-        self.score_seconds = histogram("verify_seconds", "One batch through the scorer.")
+        self.score_seconds = histogram(
+            "verify_seconds", "Batches of one author through the scorer, one or several at a time."
+        )
         self.score_failures = counter("verify_failures", "Completions that could not be scored.", "reason")
 
         self.rounds = counter("train_rounds", "Rounds completed.")

@@ -224,6 +224,6 @@ async def _run_loops(node: Node, ingest: Callable[..., None], inbox: Inbox) -> N
         loops.start_soon(make_generate(node, outbox_in if exchanges else None).run)
         if exchanges:
             loops.start_soon(make_share(node, network, outbox_out, ingest_own).run)
-            loops.start_soon(make_ingest(node, inbox).run)
+            loops.start_soon(make_ingest(node, inbox, inbox.more).run)
         await make_update(node).run()
         loops.cancel_scope.cancel()

@@ -85,11 +85,14 @@ def make_share(
     )
 
 
-def make_ingest(node: Node, inbox: AsyncIterable[bytes]) -> Ingest:
-    """The ingest loop."""
+def make_ingest(
+    node: Node, inbox: AsyncIterable[bytes], more: Callable[[], bytes | None] = lambda: None
+) -> Ingest:
+    """The ingest loop; `more` gives another message of the author whose message came last."""
     spread_min = node.config.experience.reward_spread_min
     return Ingest(
         inbox=inbox,
+        more=more,
         scorer=node.children["scorer"],
         manifest=node.manifest,
         author=node.identity.public_key,

@@ -38,12 +38,15 @@ class _Waiting:
             self.turns.begin(author)
         self.by_author[author].append(message)
 
-    def pop_next(self) -> tuple[bytes, bytes]:
-        """The author in turn and its oldest message."""
-        author = self.turns.next(self.by_author)
+    def next(self) -> bytes:
+        """The author in turn."""
+        return self.turns.next(self.by_author)
+
+    def pop(self, author: bytes) -> bytes:
+        """Its oldest message."""
         message = self.by_author[author].popleft()
         self._tidy(author)
-        return author, message
+        return message
 
     def drop_newest(self) -> None:
         """Of the author with most; of equals the last that came."""
@@ -57,7 +60,7 @@ class _Waiting:
 
 
 class Inbox:
-    """Messages by line; one reader iterates over it to take them out, for ever, and the time until it asks again is their cost.
+    """Messages by line; one reader iterates over it to take them out, for ever. The time until it asks again is what they cost.
 
     Args:
         held: whether a line has to wait, although its turn has come.
@@ -105,8 +108,20 @@ class Inbox:
             with trio.move_on_after(LOOK_S if self._num else float("inf")):
                 await self._filled.wait()
         line = self._turns.next(ready)
-        author, message = self._lines[line].pop_next()
+        author = self._lines[line].next()
         self._serving = (line, author, trio.current_time())
+        return self._pop(line, author)
+
+    def more(self) -> bytes | None:
+        """Another message of the author whose message was taken last, from the same line, in the same turn."""
+        if self._serving is None:
+            return None
+        line, author, _ = self._serving
+        waits = line in self._lines and author in self._lines[line].by_author
+        return self._pop(line, author) if waits else None
+
+    def _pop(self, line: Line, author: bytes) -> bytes:
+        message = self._lines[line].pop(author)
         self._tidy(line)
         return message
 
@@ -117,7 +132,7 @@ class Inbox:
             del self._lines[line]
 
     def _charge(self) -> None:
-        """The message handed out last took the reader until now."""
+        """What was handed out last took the reader until now."""
         if self._serving is None:
             return
         line, author, since = self._serving
