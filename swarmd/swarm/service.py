@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from libp2p.peer.id import ID
 
 from swarmd.errors import LocalError, SwarmdError, Temporary
 from swarmd.protocol.manifest import Manifest
-from swarmd.protocol.rules import RULES, Verdict, validate
+from swarmd.protocol.rules import RULES, Outcome, Verdict, validate
 from swarmd.protocol.seen import Seen
 from swarmd.swarm import addresses, hardening
 from swarmd.swarm.accounts import Accounts, Accusations, AuthorBudgets, named_author
@@ -25,6 +26,7 @@ from swarmd.swarm.bootstrap import Discovery
 from swarmd.swarm.dial import Dialled
 from swarmd.swarm.gate import Gate
 from swarmd.swarm.host import Stack, build, host_of_connection, limits_from
+from swarmd.swarm.judging import Judge
 from swarmd.swarm.notifee import Notifee
 from swarmd.swarm.pacing import Patience
 from swarmd.swarm.peer_book import PeerBook
@@ -87,7 +89,7 @@ class NetworkService:
         self._book = PeerBook(Path(peers_path) if peers_path else None)
         self._seen = Seen()
         self._budgets = AuthorBudgets()
-        self._judging = trio.Lock()
+        self._judge: Judge[Outcome | None] = Judge(time.thread_time)
         self._patience = Patience.full(0.0)
         self._accounts = Accounts(self._limits.messages_per_s_max, self._limits.messages_burst_max)
         self._accusations = Accusations()
@@ -129,7 +131,7 @@ class NetworkService:
     async def _live(self, task_status: trio.TaskStatus[dict[str, Any]]) -> None:
         """One life of the libp2p objects; returns when a service stopped without an error."""
         stack = build(self._seed, self._listen, self._announce, self._limits)
-        stack.pubsub.set_validator(self._manifest.topic, self._judge)
+        stack.pubsub.set_validator(self._manifest.topic, self._verdict)
         stack.pubsub.blacklisted_peers = self._gate.ids
         stack.host.get_network().register_notifee(_ConnectionChanges(self._connection_changed))
         self._gate.guard(stack.host.get_network())
@@ -141,6 +143,7 @@ class NetworkService:
                 nursery.start_soon(_drain, subscription)
                 nursery.start_soon(discovery.run)
                 nursery.start_soon(stack.streams.run)
+                nursery.start_soon(self._judge.run)
                 nursery.start_soon(self._watch_lag)
                 nursery.start_soon(self._expel, stack)
                 self._stack, self._discovery, self._started = stack, discovery, True
@@ -283,28 +286,26 @@ class NetworkService:
 
     # -- gossip
 
-    async def _judge(self, forwarder: ID, message: Any) -> hardening.Verdict | None:
+    async def _verdict(self, forwarder: ID, message: Any) -> hardening.Verdict | None:
         """The topic's validator. Own messages went through the rules in `publish`."""
         stack = self._stack
         if stack is not None and forwarder == stack.host.get_id():
             return hardening.Verdict.ACCEPT
-        peer_id, now, data = str(forwarder), trio.current_time(), bytes(message.data)
-        account = self._accounts.of(peer_id, now)
+        peer_id, data = str(forwarder), bytes(message.data)
+        account = self._accounts.of(peer_id, trio.current_time())
         self._counters["received"] += 1
         self._counters["received_bytes"] += len(data)
-        if not self._accounts.allow(account, now) or self._budgets.refuse(
-            author := named_author(data, self._manifest.limits), now
-        ):
+        outcome, received_ms = None, _now_ms()
+        if self._accounts.allow(account, trio.current_time()):
+            outcome = await self._judge.verdict(
+                forwarder=forwarder.to_bytes(),
+                origin=message.from_id,
+                judge=partial(self._outcome, data, received_ms),
+            )
+        if outcome is None:
             self._counters["rate_limited"] += 1
             # No verdict: the message counts as never seen. Else a flooder could have us ignore the messages of others for good.
             return None
-        received_ms = _now_ms()
-        # One in each turn of the loop: forty peers with the dearest messages would let a call of the daemon wait for half a second
-        # of CPU at each of its steps.
-        async with self._judging:
-            began_s = time.thread_time()
-            outcome = validate(data, now_ms=received_ms, seen=self._seen, manifest=self._manifest)
-            self._budgets.charge(author, outcome.rule, time.thread_time() - began_s, trio.current_time())
         self._rules[outcome.rule] += 1
         if outcome.verdict is Verdict.REJECT:
             account.rejected += 1
@@ -321,6 +322,16 @@ class NetworkService:
         account.accepted += 1
         self._emit("batch", {"data": data, "forwarder": peer_id, "received_ms": received_ms})
         return hardening.Verdict.ACCEPT
+
+    def _outcome(self, data: bytes, received_ms: int) -> Outcome | None:
+        """What the rules say; None where the author has had its share of our time."""
+        author = named_author(data, self._manifest.limits)
+        if self._budgets.refuse(author, trio.current_time()):
+            return None
+        began_s = time.thread_time()
+        outcome = validate(data, now_ms=received_ms, seen=self._seen, manifest=self._manifest)
+        self._budgets.charge(author, outcome.rule, time.thread_time() - began_s, trio.current_time())
+        return outcome
 
     # -- peers
 

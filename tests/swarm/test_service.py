@@ -70,10 +70,11 @@ async def test_a_flood_is_ignored_before_any_rule_runs(nursery):
 
 async def test_a_message_refused_for_its_forwarders_rate_may_come_by_another_way(nursery):
     node = await Node(1, limits={"messages_per_s_max": 0.001, "messages_burst_max": 1}).start(nursery)
-    flooder, friend, message = ID(b"flooder"), ID(b"friend"), SimpleNamespace(data=batch(2))
-    await node.service._judge(flooder, SimpleNamespace(data=b"garbage"))
-    assert await node.service._judge(flooder, message) is None
-    assert await node.service._judge(friend, message) is Verdict.ACCEPT
+    flooder, friend = ID(b"flooder"), ID(b"friend")
+    message = SimpleNamespace(data=batch(2), from_id=b"friend")
+    await node.service._verdict(flooder, SimpleNamespace(data=b"garbage", from_id=b"flooder"))
+    assert await node.service._verdict(flooder, message) is None
+    assert await node.service._verdict(friend, message) is Verdict.ACCEPT
 
 
 async def test_a_message_may_be_published_again(nursery):

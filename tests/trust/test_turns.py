@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from swarmd.loops.turns import Turns
+from swarmd.trust.turns import Turns
 
 
 def test_of_equals_the_first_is_next() -> None:

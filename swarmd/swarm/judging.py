@@ -1,0 +1,86 @@
+"""Judging: one message after the other, by turns, and only a few milliseconds in each turn of the loop.
+
+Up to sixteen messages of each of a hundred and fifty peers wait for their verdict. First come, first served would let whoever
+sends most have the honest ones wait until they are given up.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+import trio
+
+from swarmd.trust.fair_queue import FairQueue
+
+Verdict = TypeVar("Verdict")
+
+# CPU in one turn of the loop; the last message may go beyond it. The dearest takes 13 ms, an honest one 0.3 to 2. Half has the many
+# wait longer for the loop than for their verdicts; double holds up what the daemon asks for.
+TURN_S = 0.005
+
+
+class Line(NamedTuple):
+    """What a peer brings: its own messages, or others'. It answers for both, but the latter must not hold up the former."""
+
+    forwarder: bytes
+    own: bool
+
+
+@dataclass
+class _Case(Generic[Verdict]):
+    judge: Callable[[], Verdict]
+    done: trio.Event = field(default_factory=trio.Event)
+    found: list[Verdict] = field(default_factory=list)
+    error: Exception | None = None
+    given_up: bool = False
+
+    def decide(self) -> None:
+        try:
+            self.found.append(self.judge())
+        except Exception as error:  # noqa: BLE001 - whoever asked gets it, and the others their verdicts
+            self.error = error
+        self.done.set()
+
+
+class Judge(Generic[Verdict]):
+    """Runs synchronous judgements in fair order.
+
+    Args:
+        cpu_s: the thread's CPU time.
+    """
+
+    def __init__(self, cpu_s: Callable[[], float]) -> None:
+        self._cpu_s = cpu_s
+        self._cases: FairQueue[Line, bytes, _Case[Verdict]] = FairQueue()
+        self._come = trio.Event()
+
+    async def verdict(self, *, forwarder: bytes, origin: bytes, judge: Callable[[], Verdict]) -> Verdict:
+        """What `judge` returns or raises, once it is the turn of `origin`'s messages that `forwarder` brings."""
+        case = _Case(judge)
+        self._cases.put(Line(forwarder, forwarder == origin), origin, case)
+        self._come.set()
+        try:
+            await case.done.wait()
+        finally:
+            case.given_up = True
+        if case.error is not None:
+            raise case.error
+        return case.found[0]
+
+    async def run(self) -> None:
+        """Judge for ever."""
+        while True:
+            if not len(self._cases):
+                self._come = trio.Event()
+                await self._come.wait()
+            self._session()
+            await trio.lowlevel.checkpoint()
+
+    def _session(self) -> None:
+        ends_s = self._cpu_s() + TURN_S
+        while (turn := self._cases.next()) is not None and (began_s := self._cpu_s()) < ends_s:
+            case = self._cases.pop(*turn)
+            if case is None or case.given_up:
+                continue
+            case.decide()
+            self._cases.charge(*turn, self._cpu_s() - began_s)

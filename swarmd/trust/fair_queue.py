@@ -1,0 +1,107 @@
+"""A queue that gives every line an equal part of its server's time, and in a line every name."""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from swarmd.trust.turns import Turns
+
+Line = TypeVar("Line", bound=Hashable)
+Name = TypeVar("Name", bound=Hashable)
+Item = TypeVar("Item")
+
+
+class FairQueue(Generic[Line, Name, Item]):
+    """Items by line and name, of one name in the order in which they came.
+
+    The server asks `next` whose turn it is, takes items with `pop`, and says with `charge` how long they took.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[Line, _Waiting[Name, Item]] = {}
+        self._turns: Turns[Line] = Turns()
+        self._num = 0
+
+    def __len__(self) -> int:
+        return self._num
+
+    def put(self, line: Line, name: Name, item: Item) -> None:
+        """Last of its name."""
+        if line not in self._lines:
+            self._lines[line] = _Waiting()
+            self._turns.begin(line)
+        self._lines[line].put(name, item)
+        self._num += 1
+
+    def next(self, held: Callable[[Line], bool] = lambda line: False) -> tuple[Line, Name] | None:
+        """Whose turn it is among lines that are not held; None when there is none."""
+        ready = [line for line in self._lines if not held(line)]
+        if not ready:
+            return None
+        line = self._turns.next(ready)
+        return line, self._lines[line].next()
+
+    def pop(self, line: Line, name: Name) -> Item | None:
+        """The oldest item of a name in a line, if one waits."""
+        waiting = self._lines.get(line)
+        if waiting is None or name not in waiting.by_name:
+            return None
+        item = waiting.pop(name)
+        self._left(line)
+        return item
+
+    def drop_newest(self, line: Line) -> None:
+        """Of the longest line the newest item of the name with most; of lines equally long it is `line`, which asked for room."""
+        loser = max(self._lines, key=lambda other: (len(self._lines[other]), other == line))
+        self._lines[loser].drop_newest()
+        self._left(loser)
+
+    def charge(self, line: Line, name: Name, served_s: float) -> None:
+        """What was taken of a name took so long."""
+        self._turns.charge(line, served_s)
+        if waiting := self._lines.get(line):
+            waiting.turns.charge(name, served_s)
+
+    def _left(self, line: Line) -> None:
+        """An item left this line."""
+        self._num -= 1
+        if not len(self._lines[line]):
+            del self._lines[line]
+
+
+class _Waiting(Generic[Name, Item]):
+    """One line."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[Name, deque[Item]] = {}
+        self.turns: Turns[Name] = Turns()
+        self._num = 0
+
+    def __len__(self) -> int:
+        return self._num
+
+    def put(self, name: Name, item: Item) -> None:
+        if name not in self.by_name:
+            self.by_name[name] = deque()
+            self.turns.begin(name)
+        self.by_name[name].append(item)
+        self._num += 1
+
+    def next(self) -> Name:
+        return self.turns.next(self.by_name)
+
+    def pop(self, name: Name) -> Item:
+        item = self.by_name[name].popleft()
+        self._left(name)
+        return item
+
+    def drop_newest(self) -> None:
+        """Of the name with most; of equals the one that came last."""
+        name = max(reversed(self.by_name), key=lambda other: len(self.by_name[other]))
+        self.by_name[name].pop()
+        self._left(name)
+
+    def _left(self, name: Name) -> None:
+        self._num -= 1
+        if not self.by_name[name]:
+            del self.by_name[name]
