@@ -45,7 +45,7 @@ class Inbox:
         self._filled.set()
         if len(self._queue) <= self._messages_max:
             return True
-        self._queue.drop_newest(line)
+        self._queue.drop_newest(self._queue.longest(line))
         return False
 
     def __aiter__(self) -> "Inbox":

@@ -1,7 +1,8 @@
 """Judging: one message after the other, by turns, and only a few milliseconds in each turn of the loop.
 
 Up to sixteen messages of each of a hundred and fifty peers wait for their verdict. First come, first served would let whoever
-sends most have the honest ones wait until they are given up.
+sends most have the honest ones wait until they are given up. Who sends faster than its turns come is not read until they do; but
+what it only passes on makes room instead, or a flood that honest peers relay would keep us from reading what they say themselves.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,9 @@ Verdict = TypeVar("Verdict")
 # CPU in one turn of the loop; the last message may go beyond it. The dearest takes 13 ms, an honest one 0.3 to 2. Half has the many
 # wait longer for the loop than for their verdicts; double holds up what the daemon asks for.
 TURN_S = 0.005
+# Relayed messages of one peer that wait. It has 16 places (`rpc_reader`): four are left for its own. Half drops bursts of honest
+# relays that a busy second brings; more would let relays take all places.
+RELAYED_MAX = 12
 
 
 class Line(NamedTuple):
@@ -54,10 +58,17 @@ class Judge(Generic[Verdict]):
         self._cases: FairQueue[Line, bytes, _Case[Verdict]] = FairQueue()
         self._come = trio.Event()
 
-    async def verdict(self, *, forwarder: bytes, origin: bytes, judge: Callable[[], Verdict]) -> Verdict:
-        """What `judge` returns or raises, once it is the turn of `origin`'s messages that `forwarder` brings."""
-        case = _Case(judge)
-        self._cases.put(Line(forwarder, forwarder == origin), origin, case)
+    async def verdict(
+        self, *, forwarder: bytes, origin: bytes, judge: Callable[[], Verdict]
+    ) -> Verdict | None:
+        """What `judge` returns or raises, once it is the turn of `origin`'s messages that `forwarder` brings.
+
+        None for a relayed message that made room: when too many wait, the newest of the origin with most does.
+        """
+        line, case = Line(forwarder, forwarder == origin), _Case(judge)
+        self._cases.put(line, origin, case)
+        if not line.own and self._cases.num_in(line) > RELAYED_MAX:
+            self._cases.drop_newest(line).done.set()
         self._come.set()
         try:
             await case.done.wait()
@@ -65,7 +76,7 @@ class Judge(Generic[Verdict]):
             case.given_up = True
         if case.error is not None:
             raise case.error
-        return case.found[0]
+        return case.found[0] if case.found else None
 
     async def run(self) -> None:
         """Judge for ever."""

@@ -50,11 +50,19 @@ class FairQueue(Generic[Line, Name, Item]):
         self._left(line)
         return item
 
-    def drop_newest(self, line: Line) -> None:
-        """Of the longest line the newest item of the name with most; of lines equally long it is `line`, which asked for room."""
-        loser = max(self._lines, key=lambda other: (len(self._lines[other]), other == line))
-        self._lines[loser].drop_newest()
-        self._left(loser)
+    def num_in(self, line: Line) -> int:
+        """How many items wait in a line."""
+        return len(self._lines.get(line, ()))
+
+    def longest(self, asks: Line) -> Line:
+        """The longest line; of lines equally long it is `asks`, which wants room."""
+        return max(self._lines, key=lambda other: (len(self._lines[other]), other == asks))
+
+    def drop_newest(self, line: Line) -> Item:
+        """Take the newest item of the name with most in a line."""
+        item = self._lines[line].drop_newest()
+        self._left(line)
+        return item
 
     def charge(self, line: Line, name: Name, served_s: float) -> None:
         """What was taken of a name took so long."""
@@ -95,11 +103,12 @@ class _Waiting(Generic[Name, Item]):
         self._left(name)
         return item
 
-    def drop_newest(self) -> None:
+    def drop_newest(self) -> Item:
         """Of the name with most; of equals the one that came last."""
         name = max(reversed(self.by_name), key=lambda other: len(self.by_name[other]))
-        self.by_name[name].pop()
+        item = self.by_name[name].pop()
         self._left(name)
+        return item
 
     def _left(self, name: Name) -> None:
         self._num -= 1

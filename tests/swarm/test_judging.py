@@ -7,7 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from swarmd.swarm.judging import TURN_S, Judge
+from swarmd.swarm.hardening.rpc_reader import VALIDATIONS_PER_PEER_MAX
+from swarmd.swarm.judging import RELAYED_MAX, TURN_S, Judge
 
 
 class Court:
@@ -51,7 +52,7 @@ async def test_what_a_peer_relays_does_not_hold_up_what_it_says_itself() -> None
     court = Court()
     async with trio.open_nursery() as nursery:
         async with trio.open_nursery() as cases:
-            for number in range(30):
+            for number in range(RELAYED_MAX):
                 origin = b"stranger %d" % number
                 cases.start_soon(
                     lambda o=origin: court.bring("relayed", forwarder=b"h", origin=o, cost_s=0.01)
@@ -63,6 +64,29 @@ async def test_what_a_peer_relays_does_not_hold_up_what_it_says_itself() -> None
             nursery.start_soon(court.judge.run)
         nursery.cancel_scope.cancel()
     assert court.judged[:6].count("own") == 5
+
+
+async def test_relayed_messages_make_room_and_those_of_whom_there_are_most_first() -> None:
+    court, answers = Court(), dict[str, str | None]()
+    assert RELAYED_MAX < VALIDATIONS_PER_PEER_MAX
+
+    async def bring(name: str, origin: bytes, forwarder: bytes = b"h") -> None:
+        answers[name] = await court.judge.verdict(forwarder=forwarder, origin=origin, judge=court.case(name))
+
+    async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as cases:
+            for number in range(RELAYED_MAX):
+                cases.start_soon(bring, f"flood {number}", b"flooder")
+                await trio.testing.wait_all_tasks_blocked()
+            for name, origin in {"stranger": b"stranger", "own": b"h"}.items():
+                cases.start_soon(bring, name, origin)
+                await trio.testing.wait_all_tasks_blocked()
+            cases.start_soon(bring, "of another", b"flooder", b"i")
+            await trio.testing.wait_all_tasks_blocked()
+            assert answers == {f"flood {RELAYED_MAX - 1}": None}
+            nursery.start_soon(court.judge.run)
+        nursery.cancel_scope.cancel()
+    assert [name for name, found in answers.items() if found is None] == [f"flood {RELAYED_MAX - 1}"]
 
 
 async def test_the_loop_turns_between_sessions() -> None:

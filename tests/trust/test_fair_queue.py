@@ -39,6 +39,11 @@ def test_a_line_that_is_held_is_passed_over() -> None:
     assert found.next({"a", "b"}.__contains__) is None
 
 
+def test_how_many_wait() -> None:
+    found = queue(("a", "x", 1), ("a", "y", 2), ("b", "x", 3))
+    assert [found.num_in(line) for line in "abc"] == [2, 1, 0]
+
+
 def test_nothing_waits_where_nothing_was_put() -> None:
     found = queue(("a", "x", 1))
     assert [found.pop("a", "y"), found.pop("b", "x"), found.pop("a", "x"), found.pop("a", "x")] == [
@@ -61,7 +66,7 @@ def test_nothing_waits_where_nothing_was_put() -> None:
 )
 def test_who_loses_when_one_must_go(items: list[tuple[str, str, int]], asks: str, lost: int) -> None:
     found = queue(*items)
-    found.drop_newest(asks)
+    assert found.drop_newest(found.longest(asks)) == lost
     assert sorted(served(found, len(found))) == sorted({1, 2, 3} & {item for _, _, item in items} - {lost})
 
 
