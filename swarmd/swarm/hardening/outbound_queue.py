@@ -54,13 +54,29 @@ class ByteBoundedQueue(RpcQueue):  # type: ignore[misc]
 
     async def pop(self) -> Any | None:
         """The next RPC; None once the queue is closed and empty."""
-        while True:
-            if self._control:
-                return self._control.popleft()
-            if self._data:
-                rpc, size_bytes = self._data.popleft()
-                self.data_bytes -= size_bytes
-                return rpc
+        while not len(self):
             if self._closed:
                 return None
             await self._notify.wait()
+        return self._take()
+
+    async def pop_some(self, bytes_max: int) -> list[Any]:
+        """The next RPC, and more that are at most `bytes_max` with it; none once the queue is closed and empty."""
+        first = await self.pop()
+        if first is None:
+            return []
+        rpcs, left = [first], bytes_max - first.ByteSize()
+        while len(self) and (size_bytes := self._next_bytes()) <= left:
+            rpcs.append(self._take())
+            left -= size_bytes
+        return rpcs
+
+    def _next_bytes(self) -> int:
+        return int(self._control[0].ByteSize()) if self._control else self._data[0][1]
+
+    def _take(self) -> Any:
+        if self._control:
+            return self._control.popleft()
+        rpc, size_bytes = self._data.popleft()
+        self.data_bytes -= size_bytes
+        return rpc

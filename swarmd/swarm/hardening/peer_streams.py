@@ -15,8 +15,11 @@ from libp2p.utils import encode_varint_prefixed
 from swarmd.swarm.hardening.counters import Counters, contained
 from swarmd.swarm.hardening.outbound_queue import ByteBoundedQueue
 
-# One RPC, at most 64 KiB: a peer that takes it at under 20 kbit/s is too slow for any swarm. Half would part from a laptop that
-# slept for a moment; double keeps 4 MiB, and a place in the mesh, for whoever stopped reading.
+# RPCs are written together, up to this: a write takes some turns of the loop, a tenth of a second each on a busy machine, and one
+# by one a relayed flood piles up before our own messages. Half is two writes for a largest message and what is beside it.
+WRITE_BYTES_MAX = 64 * 1024
+# One write: a peer that takes it at under 20 kbit/s is too slow for any swarm. Half would part from a laptop that slept for a
+# moment; double keeps 4 MiB, and a place in the mesh, for whoever stopped reading.
 WRITE_S_MAX = 30.0
 CLOSE_S_MAX = 5.0
 
@@ -52,9 +55,10 @@ class PeerStreamsPubsub(Pubsub):  # type: ignore[misc]
         """Write what is queued for a peer until the queue is closed or the stream breaks."""
         block = contained(self.counters, "send_error")
         with block:
-            while (rpc := await queue.pop()) is not None:
+            while rpcs := await queue.pop_some(WRITE_BYTES_MAX):
+                data = b"".join(encode_varint_prefixed(rpc.SerializeToString()) for rpc in rpcs)
                 with trio.move_on_after(WRITE_S_MAX) as writing:
-                    await stream.write(encode_varint_prefixed(rpc.SerializeToString()))
+                    await stream.write(data)
                 if writing.cancelled_caught:
                     self.counters.count("peer_stalled")
                     await self._leave(peer_id)

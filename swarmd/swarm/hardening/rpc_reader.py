@@ -41,7 +41,10 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
         async with trio.open_nursery() as validations:
 
             async def take(message: Any) -> None:
-                await slots.acquire()
+                try:
+                    slots.acquire_nowait()  # `acquire` takes a turn of the loop, also where there is a slot
+                except trio.WouldBlock:
+                    await slots.acquire()
                 validations.start_soon(self._push_then_release, peer, message, slots)
 
             try:

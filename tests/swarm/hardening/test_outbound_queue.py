@@ -93,3 +93,20 @@ async def test_our_own_validator_is_reported():
     async with running(HARDENED) as node:
         node.pubsub.set_validator(TOPIC, refuse)
         assert await node.pubsub.publish(TOPIC, b"data") is Verdict.REJECT
+
+
+async def test_what_waits_is_taken_together_control_first_and_within_a_bound():
+    waiting = queue(10_000)
+    for size in (1000, 3000, 2000, 500):
+        assert waiting.push(rpc(size))
+    assert waiting.push(rpc(7), priority=True)
+
+    async def sizes(bytes_max):
+        return [len(found.publish[0].data) for found in await waiting.pop_some(bytes_max)]
+
+    assert await sizes(5000) == [7, 1000, 3000]
+    assert await sizes(100) == [2000]  # one in any case
+    assert await sizes(5000) == [500]
+    assert waiting.data_bytes == 0
+    waiting.close()
+    assert await waiting.pop_some(5000) == []
