@@ -173,3 +173,30 @@ async def test_it_is_bounded_and_a_small_author_loses_nothing_to_a_flood(
         await trio.sleep(rng.choice([0.001, 0.01, 0.5]) if came and came[-1] == b"flood" else 0.001)
     came += await taken(inbox)
     assert [message for message in came if message != b"flood"] == honest
+
+
+async def test_more_is_of_the_same_author_and_line_only(autojump_clock: trio.testing.MockClock) -> None:
+    inbox = Inbox()
+    assert inbox.more() is None
+    for number in range(3):
+        offer(inbox, VIA, b"x%d" % number, author=b"x")
+    offer(inbox, VIA, b"y0", author=b"y")
+    offer(inbox, A, b"x in another line", author=b"x")
+    assert await anext(inbox) == b"x0"
+    assert [inbox.more(), inbox.more(), inbox.more()] == [b"x1", b"x2", None]
+    assert len(inbox) == 2
+
+
+async def test_what_was_taken_in_one_turn_is_paid_for_together(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    inbox, served = Inbox(), list[bytes]()
+    for number in range(20):
+        offer(inbox, A, b"a%d" % number)
+        offer(inbox, B, b"b%d" % number)
+    for _ in range(12):
+        message = await anext(inbox)
+        served += [message] if message.startswith(b"b") else [message, *filter(None, [inbox.more()])]
+        await trio.sleep(0.2 if message.startswith(b"a") else 0.1)
+    # two of the one cost 0.2 s, one of the other 0.1: both get the same time, so the same number
+    assert abs(sum(m.startswith(b"a") for m in served) - sum(m.startswith(b"b") for m in served)) <= 2
