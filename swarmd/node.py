@@ -85,7 +85,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     lines = Lines(node.trust, node.manifest.limits, node.now_ms)
     inbox = Inbox(held=lines.held)
     ingest = partial(_offer, node, lines, inbox)
-    children = _make_children(node, model_dir, ingest)
+    children = _make_children(node, model_dir, ingest, lines)
     node.children.update(children)
     guard = make_guard(node)
     api = Api(
@@ -141,7 +141,9 @@ def _offer(node: Node, lines: Lines, inbox: Inbox, message: bytes, *, bringer: s
         node.metrics.buffer_discarded.labels("queue_full").inc()
 
 
-def _make_children(node: Node, model_dir: Path, ingest: Callable[..., None]) -> dict[str, Child]:
+def _make_children(
+    node: Node, model_dir: Path, ingest: Callable[..., None], lines: Lines
+) -> dict[str, Child]:
     specs = child_specs(
         node.config,
         node.data_dir,
@@ -159,11 +161,15 @@ def _make_children(node: Node, model_dir: Path, ingest: Callable[..., None]) -> 
     def on_event(name: str, data: dict[str, Any]) -> None:
         if name == "batch":
             ingest(data["data"], bringer=data["forwarder"])
+        elif name == "peer":
+            lines.connection_changed(data["peer_id"], connected=data["change"] == "connected")
         elif name == "plan":
             node.memory.changed(data)
 
     def on_restart(name: str, reason: str) -> None:
         node.metrics.worker_restarts.labels(name, reason).inc()
+        if name == "network":
+            lines.connected.clear()
         if reason == "killed" and node.children[name] is node.learner:
             node.memory.killed()
 

@@ -101,7 +101,7 @@ class Ingest:
         num_rollouts = len(_rollouts(batches))
         try:
             scores = await self._score(batches)
-        except LocalError as error:
+        except (LocalError, ValueError) as error:
             self._discard("scorer_failed", num_rollouts)
             log.warning("external batches could not be scored: %s", error)
             return
@@ -139,11 +139,20 @@ class Ingest:
         scores: dict[str, Any],
         results: Sequence[AddResult | Exception],
     ) -> None:
-        """Count what was stored, and keep what it tells of its author."""
+        """Count what was stored, and keep what it tells of its author; a finding in one batch counts for all of the turn."""
+        rollouts: list[Rollout] = []
+        rewards_RG: list[list[float]] = []
+        added: list[AddResult] = []
+        first = 0
         for verified, result in zip(batches, results, strict=True):
-            if isinstance(result, Exception):
-                self._failed(result, len(verified.batch.rollouts))
-        added = [result for result in results if isinstance(result, AddResult)]
+            end = first + len(verified.batch.rollouts)
+            if isinstance(result, AddResult):
+                added.append(result)
+                rollouts += verified.batch.rollouts
+                rewards_RG += scores["rewards"][first:end]
+            else:
+                self._failed(result, end - first)
+            first = end
         if not added:
             return
         num_added = sum(result.num_added for result in added)
@@ -153,21 +162,19 @@ class Ingest:
         self.metrics.buffer_added.inc(num_added)
         self.progress.num_received += num_added
         author = batches[0].signed.header.author
-        for rewards_G in scores["rewards"]:
+        for rewards_G in rewards_RG:
             self.progress.capability.observe(author, rewards_G)
         if author == self.author:
             return
-        rollouts = _rollouts(batches)
         num_copied = sum(
             self.trust.copies.count(author, rollout.dataset, [c.text for c in rollout.completions])
             for rollout in rollouts
         )
         num_new = min(num_clean(len(rollouts), scores["reasons"]), num_added)
-        num_informative = sum(is_informative(rewards_G) for rewards_G in scores["rewards"])
         self.trust.standings.scored(
             author,
             num_rollouts=num_new,
-            num_informative=min(num_informative, num_new),
+            num_informative=min(sum(map(is_informative, rewards_RG)), num_new),
             num_duplicate=num_duplicate,
             num_copied=num_copied,
         )

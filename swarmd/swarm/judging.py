@@ -24,9 +24,9 @@ RELAYED_MAX = 12
 
 
 class Line(NamedTuple):
-    """What a peer brings: its own messages, or others'. It answers for both, but the latter must not hold up the former."""
+    """What a connected peer says itself, whoever brings it, or what it relays of those who are not connected."""
 
-    forwarder: bytes
+    peer: bytes
     own: bool
 
 
@@ -37,6 +37,7 @@ class _Case(Generic[Verdict]):
     found: list[Verdict] = field(default_factory=list)
     error: Exception | None = None
     given_up: bool = False
+    until: float = field(default_factory=trio.current_effective_deadline)
 
     def decide(self) -> None:
         try:
@@ -58,14 +59,12 @@ class Judge(Generic[Verdict]):
         self._cases: FairQueue[Line, bytes, _Case[Verdict]] = FairQueue()
         self._come = trio.Event()
 
-    async def verdict(
-        self, *, forwarder: bytes, origin: bytes, judge: Callable[[], Verdict]
-    ) -> Verdict | None:
-        """What `judge` returns or raises, once it is the turn of `origin`'s messages that `forwarder` brings.
+    async def verdict(self, line: Line, origin: bytes, judge: Callable[[], Verdict]) -> Verdict | None:
+        """What `judge` returns or raises, once it is the turn of `origin`'s messages in this line.
 
         None for a relayed message that made room: when too many wait, the newest of the origin with most does.
         """
-        line, case = Line(forwarder, forwarder == origin), _Case(judge)
+        case = _Case(judge)
         self._cases.put(line, origin, case)
         if not line.own and self._cases.num_in(line) > RELAYED_MAX:
             self._cases.drop_newest(line).done.set()
@@ -91,7 +90,8 @@ class Judge(Generic[Verdict]):
         ends_s = self._cpu_s() + TURN_S
         while (turn := self._cases.next()) is not None and (began_s := self._cpu_s()) < ends_s:
             case = self._cases.pop(*turn)
-            if case is None or case.given_up:
+            # A message judged after its time would count as seen, and nobody would have it.
+            if case is None or case.given_up or case.until <= trio.current_time():
                 continue
             case.decide()
             self._cases.charge(*turn, self._cpu_s() - began_s)

@@ -26,7 +26,7 @@ from swarmd.swarm.bootstrap import Discovery
 from swarmd.swarm.dial import Dialled
 from swarmd.swarm.gate import Gate
 from swarmd.swarm.host import Stack, build, host_of_connection, limits_from
-from swarmd.swarm.judging import Judge
+from swarmd.swarm.judging import Judge, Line
 from swarmd.swarm.notifee import Notifee
 from swarmd.swarm.pacing import Patience
 from swarmd.swarm.peer_book import PeerBook
@@ -297,11 +297,10 @@ class NetworkService:
         self._counters["received_bytes"] += len(data)
         outcome, received_ms = None, _now_ms()
         if self._accounts.allow(account, trio.current_time()):
-            outcome = await self._judge.verdict(
-                forwarder=forwarder.to_bytes(),
-                origin=message.from_id,
-                judge=partial(self._outcome, data, received_ms),
-            )
+            own = message.from_id == forwarder.to_bytes() or str(ID(message.from_id)) in self._connected_at
+            line = Line(message.from_id if own else forwarder.to_bytes(), own)
+            judge = partial(self._outcome, data, received_ms)
+            outcome = await self._judge.verdict(line, message.from_id, judge)
         if outcome is None:
             self._counters["rate_limited"] += 1
             # No verdict: the message counts as never seen. Else a flooder could have us ignore the messages of others for good.

@@ -8,8 +8,8 @@ class Bucket:
     """`level` of at most `burst`, growing by `rate` a second.
 
     What is known beforehand is taken with `take`, which never goes below zero. What is known only afterwards (how long a scoring
-    took) is charged with `charge`, which may leave a debt of that one charge: then nothing is allowed until it is paid off. So over
-    any time t at most `rate` x t + `burst`, and one charge more, comes out.
+    took), or may go beyond what is there, is charged with `charge`, which may leave a debt: then nothing is allowed until it is
+    paid off. So over any time t at most `rate` x t + `burst`, and one charge more, comes out.
     """
 
     rate: float

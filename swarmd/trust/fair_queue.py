@@ -1,7 +1,7 @@
 """A queue that gives every line an equal part of its server's time, and in a line every name."""
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from swarmd.trust.turns import Turns
@@ -33,12 +33,11 @@ class FairQueue(Generic[Line, Name, Item]):
         self._lines[line].put(name, item)
         self._num += 1
 
-    def next(self, held: Callable[[Line], bool] = lambda line: False) -> tuple[Line, Name] | None:
-        """Whose turn it is among lines that are not held; None when there is none."""
-        ready = [line for line in self._lines if not held(line)]
-        if not ready:
+    def next(self) -> tuple[Line, Name] | None:
+        """Whose turn it is; None when nobody waits."""
+        if not self._lines:
             return None
-        line = self._turns.next(ready)
+        line = self._turns.next(self._lines)
         return line, self._lines[line].next()
 
     def pop(self, line: Line, name: Name) -> Item | None:
@@ -54,9 +53,9 @@ class FairQueue(Generic[Line, Name, Item]):
         """How many items wait in a line."""
         return len(self._lines.get(line, ()))
 
-    def longest(self, asks: Line) -> Line:
-        """The longest line; of lines equally long it is `asks`, which wants room."""
-        return max(self._lines, key=lambda other: (len(self._lines[other]), other == asks))
+    def longest(self, asks: Line) -> Line | None:
+        """The longest line, if there is one; of lines equally long it is `asks`, which wants room."""
+        return max(self._lines, key=lambda other: (len(self._lines[other]), other == asks), default=None)
 
     def drop_newest(self, line: Line) -> Item:
         """Take the newest item of the name with most in a line."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from swarmd.protocol.types import RolloutBatch
+from swarmd.protocol.types import Completion, RolloutBatch
 from swarmd.trust.bucket import Bucket
 
 Quota = Literal["bytes", "tokens", "cpu"]
@@ -18,8 +18,11 @@ QUOTAS: tuple[Quota, ...] = ("bytes", "tokens", "cpu")
 UNPROVEN = b""
 # Sets of buckets remembered, 500 bytes each; the one used longest ago is forgotten, and would be full by then. As many as authors.
 GROUPS_MAX = 4096
-# Scoring time that must be left for a batch to be scored; what it took is charged afterwards.
-CPU_MS_MIN = 1.0
+# What must be left where the amount is not known or may become a debt: a byte, a token, a millisecond.
+AMOUNT_MIN = 1.0
+# The most that one batch may take of a shared bucket, in seconds of its rate: 128 KiB and 32,768 tokens, twice the largest message
+# and four times what a node of the paper's size sends. Double holds up all who share for twice as long.
+SHARED_S_MAX = 1.0
 # Bytes of text to a token where the author claims fewer: tokenizers of today make one of about four.
 TOKEN_BYTES = 4
 
@@ -55,25 +58,32 @@ class Quotas:
         return author if self._proven(author) else UNPROVEN
 
     def exhausted(self, now: float) -> bool:
-        """Whether those without a standing have no scoring time left among them."""
+        """Whether nothing is left of a quota of those who share theirs."""
         if self._limits is None:
             return False
-        return not self._buckets(UNPROVEN, self._limits, now)["cpu"].holds(CPU_MS_MIN, now)
+        buckets = self._buckets(UNPROVEN, self._limits, now)
+        return not all(buckets[quota].holds(AMOUNT_MIN, now) for quota in QUOTAS)
 
     def take(self, author: bytes, *, size_bytes: int, num_tokens: int, now: float) -> Quota | None:
         """Take a batch out of the buckets; or the quota that it is over, and then nothing is taken.
 
-        Of scoring time some must be left; how much the batch used is charged afterwards.
+        Of scoring time some must be left; how much the batch used is charged afterwards. Of shared buckets any batch may be taken
+        while something is left, if it is no more than a second of the rate: a flood of small ones would else leave room for
+        small ones only.
         """
         if self._limits is None:
             return None
-        buckets = self._buckets(self.group(author), self._limits, now)
-        wanted: dict[Quota, float] = {"bytes": size_bytes, "tokens": num_tokens, "cpu": CPU_MS_MIN}
+        group = self.group(author)
+        buckets = self._buckets(group, self._limits, now)
+        wanted: dict[Quota, float] = {"bytes": size_bytes, "tokens": num_tokens, "cpu": AMOUNT_MIN}
+        shares = group == UNPROVEN
         for quota in QUOTAS:
-            if not buckets[quota].holds(wanted[quota], now):
+            if shares and wanted[quota] > self._limits.of(quota) * SHARED_S_MAX:
                 return quota
-        buckets["bytes"].take(size_bytes, now)
-        buckets["tokens"].take(num_tokens, now)
+            if not buckets[quota].holds(AMOUNT_MIN if shares else wanted[quota], now):
+                return quota
+        buckets["bytes"].charge(size_bytes, now)
+        buckets["tokens"].charge(num_tokens, now)
         return None
 
     def charge_cpu(self, author: bytes, cpu_s: float, now: float) -> None:
@@ -95,9 +105,12 @@ class Quotas:
 
 
 def tokens_of(batch: RolloutBatch) -> int:
-    """What a batch is to train on, in tokens: each completion's claim, but no less than its text is worth, and at least 1."""
-    return sum(
-        max(completion.num_tokens or 0, -(-len(completion.text.encode()) // TOKEN_BYTES), 1)
-        for rollout in batch.rollouts
-        for completion in rollout.completions
-    )
+    """What a batch is to train on, in tokens."""
+    return sum(_tokens_of(completion) for rollout in batch.rollouts for completion in rollout.completions)
+
+
+def _tokens_of(completion: Completion) -> int:
+    """What it claims, as far as its text can have as many and an end; no less than the text is worth, and at least 1."""
+    size_bytes = len(completion.text.encode())
+    claimed = min(completion.num_tokens or 0, size_bytes + 1)
+    return max(claimed, -(-size_bytes // TOKEN_BYTES), 1)

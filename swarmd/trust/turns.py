@@ -26,7 +26,7 @@ class Turns(Generic[Name]):
     def begin(self, name: Name) -> None:
         """Something waits for a name that had nothing waiting."""
         self._served_s[name] = max(self._served_s.pop(name, 0.0), self._floor_s)
-        if len(self._served_s) > self._names_max:
+        while len(self._served_s) > self._names_max:
             self._served_s.popitem(last=False)
 
     def next(self, waiting: Iterable[Name]) -> Name:

@@ -118,11 +118,13 @@ def scorer_found_nothing(looks: Sequence[Look]) -> Check:
     `forbidden_syscall` is death by seccomp, `forged_reply` a worker that answers what ours never does, `worker_died` one that left
     (a text that was run can call `_exit`), `zygote_died` the same of what forks them. No text of the attack gets to any of these by
     mere size or depth: those are turned away (`oversize`, `answer_too_long`, `refused`). `deadline` and `cpu_limit` are left out:
-    a busy machine alone can bring them about. A node whose metrics were not read, or that scored nothing, proves nothing.
+    a busy machine alone can bring them about. A node whose metrics were not read proves nothing, nor does one that scored nothing
+    of what it was handed; who was handed nothing, behind mute bootstraps alone, has nothing to score.
     """
     bad = [f"{one.name} {reason} {num:.0f}" for one in looks for reason, num in one.unscored.items()
            if num and reason in RUN_TEXT]  # fmt: skip
-    bad += [f"{one.name} shows no scoring" for one in looks if not one.metrics.get("verify_seconds_count")]
+    bad += [f"{one.name} shows no scoring" for one in looks
+            if not one.metrics.get("verify_seconds_count") and (one.stats.get("accepted") or not one.metrics)]  # fmt: skip
     seen: Counter[str] = Counter()
     for one in looks:
         seen.update({reason: int(num) for reason, num in one.unscored.items()})

@@ -124,6 +124,12 @@ def test_metrics_that_were_not_read_prove_nothing_of_a_scorer() -> None:
     assert not checks.scorer_found_nothing([seen(metrics=SCORED), seen("node-1")]).passed
 
 
+@pytest.mark.parametrize(("num_accepted", "passed"), [(0, True), (1, False)])
+def test_who_was_handed_nothing_has_nothing_to_score(num_accepted: int, passed: bool) -> None:
+    alone = seen("alone", metrics={"verify_seconds_count": 0.0}, stats={"accepted": num_accepted})
+    assert checks.scorer_found_nothing([seen(metrics=SCORED), alone]).passed is passed
+
+
 def test_an_attack_that_reached_nobody_is_a_failure() -> None:
     assert not checks.attacks_began({"everything": ["bombs"]}, "log").passed
     assert checks.attacks_began({"everything": []}, "log").passed

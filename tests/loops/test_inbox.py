@@ -9,8 +9,9 @@ import trio.testing
 from swarmd.loops.inbox import LOOK_S, Inbox
 from swarmd.loops.lines import Line
 
-A, B = Line(b"a", relayed=False), Line(b"b", relayed=False)
-VIA = Line(b"forwarder", relayed=True)
+A, B = Line(b"a", relayed=False, shares=True), Line(b"b", relayed=False, shares=True)
+VIA = Line(b"forwarder", relayed=True, shares=True)
+PROVEN = Line(b"p", relayed=False, shares=False)
 
 
 def offer(inbox: Inbox, line: Line, message: bytes, author: bytes | None = None) -> bool:
@@ -110,24 +111,41 @@ async def test_a_full_inbox_of_single_messages_takes_no_more() -> None:
     assert await taken(inbox) == [A.peer, B.peer]
 
 
-async def test_a_line_that_is_held_waits_and_goes_on_later(autojump_clock: trio.testing.MockClock) -> None:
-    held = {VIA}
-    inbox = Inbox(held=held.__contains__)
+async def test_those_who_share_wait_while_held_and_go_on_later(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    held = [True]
+    inbox = Inbox(held=lambda: held[0])
     offer(inbox, VIA, b"v0")
     offer(inbox, A, b"a0")
-    assert await anext(inbox) == b"a0"
+    offer(inbox, PROVEN, b"p0")
+    assert await anext(inbox) == b"p0"
     with trio.move_on_after(10 * LOOK_S):
         await anext(inbox)
         pytest.fail("held")
     held.clear()
+    held.append(False)
     with trio.fail_after(2 * LOOK_S):
         assert await anext(inbox) == b"v0"
 
 
-async def test_who_waits_for_a_held_line_takes_what_comes_meanwhile(
+async def test_a_turn_ends_where_the_quota_does(autojump_clock: trio.testing.MockClock) -> None:
+    held = [False]
+    inbox = Inbox(held=lambda: held[0])
+    for message in (b"a0", b"a1", b"a2"):
+        offer(inbox, A, message)
+    assert [await anext(inbox), inbox.more()] == [b"a0", b"a1"]
+    held[0] = True
+    assert inbox.more() is None
+    for message in (b"p0", b"p1"):
+        offer(inbox, PROVEN, message)
+    assert [await anext(inbox), inbox.more(), inbox.more()] == [b"p0", b"p1", None]
+
+
+async def test_who_waits_for_those_who_are_held_takes_what_comes_meanwhile(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    inbox, found = Inbox(held={VIA}.__contains__), list[bytes]()
+    inbox, found = Inbox(held=lambda: True), list[bytes]()
     offer(inbox, VIA, b"v0")
 
     async def take() -> None:
@@ -136,8 +154,50 @@ async def test_who_waits_for_a_held_line_takes_what_comes_meanwhile(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(take)
         await trio.sleep(LOOK_S / 2)
-        offer(inbox, A, b"a0")
-    assert found == [b"a0"]
+        offer(inbox, PROVEN, b"p0")
+    assert found == [b"p0"]
+
+
+async def test_a_newcomer_has_its_turns_while_others_are_proven_and_the_shared_quota_is_short(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Eight floods hold up to a quarter of the time together; what the proven take meanwhile must not count against it."""
+    owed_s, since = 0.0, trio.current_time()
+
+    def held() -> bool:
+        nonlocal owed_s, since
+        now = trio.current_time()
+        owed_s, since = owed_s - 0.25 * (now - since), now
+        return owed_s > 0
+
+    inbox = Inbox(held=held)
+    late = dict[bytes, float]()
+    sent = 0
+
+    async def send() -> None:
+        nonlocal sent
+        while True:
+            if sent < 60 and trio.current_time() >= 5 * sent:
+                offer(inbox, A, b"new %d" % sent)
+                sent += 1
+            offer(inbox, PROVEN, b"proven")
+            for number in range(8):
+                offer(inbox, Line(b"flood %d" % number, relayed=False, shares=True), b"flood")
+            await trio.sleep(1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send)
+        while trio.current_time() < 320:
+            message = await anext(inbox)
+            cost_s = {b"flood": 0.8, b"proven": 0.1}.get(message, 0.01)
+            await trio.sleep(cost_s)
+            if message != b"proven":
+                owed_s += cost_s
+            if message.startswith(b"new"):
+                late[message] = trio.current_time() - 5 * int(message[4:])
+        nursery.cancel_scope.cancel()
+    assert len(late) == 60
+    assert max(late.values()) < 30
 
 
 async def test_who_waits_is_woken(autojump_clock: trio.testing.MockClock) -> None:

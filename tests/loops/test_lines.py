@@ -9,7 +9,8 @@ from tests.loops.parts import MANIFEST, OTHER, Loops, sealed
 from tests.loops.test_ingest import ALLOWED
 
 BRINGER = Identity.from_seed(b"b" * 32).peer_id
-OWN_LINE, BRINGERS_LINE = Line(OTHER.public_key, False), Line(BRINGER.encode(), True)
+PROVEN_LINE, NEW_LINE = Line(OTHER.public_key, False, False), Line(OTHER.public_key, False, True)
+BRINGERS_LINE = Line(BRINGER.encode(), True, True)
 
 
 class Clock:
@@ -31,16 +32,20 @@ def lines(*, proven: bool = False, cpu_ms_per_s: float = 250.0) -> Lines:
 
 
 @pytest.mark.parametrize(
-    ("proven", "bringer", "line"),
+    ("proven", "bringer", "connected", "line"),
     [
-        (True, BRINGER, OWN_LINE),
-        (True, OTHER.peer_id, OWN_LINE),
-        (False, OTHER.peer_id, OWN_LINE),
-        (False, BRINGER, BRINGERS_LINE),
+        (True, BRINGER, False, PROVEN_LINE),
+        (True, OTHER.peer_id, True, PROVEN_LINE),
+        (False, OTHER.peer_id, False, NEW_LINE),
+        (False, BRINGER, True, NEW_LINE),
+        (False, BRINGER, False, BRINGERS_LINE),
     ],
 )
-def test_who_answers_for_a_message(proven: bool, bringer: str, line: Line) -> None:
-    assert lines(proven=proven).of(sealed(ALLOWED[:1]), bringer) == (line, OTHER.public_key)
+def test_who_answers_for_a_message(proven: bool, bringer: str, connected: bool, line: Line) -> None:
+    found = lines(proven=proven)
+    found.connection_changed(OTHER.peer_id, connected=True)
+    found.connection_changed(OTHER.peer_id, connected=connected)
+    assert found.of(sealed(ALLOWED[:1]), bringer) == (line, OTHER.public_key)
 
 
 @pytest.mark.parametrize("message", [b"", b"\x00" * 100, sealed(ALLOWED[:1])[:50]])
@@ -48,26 +53,12 @@ def test_for_what_names_no_author_its_bringer_answers(message: bytes) -> None:
     assert lines().of(message, BRINGER) == (BRINGERS_LINE, b"")
 
 
-@pytest.mark.parametrize(
-    ("proven", "line", "held"),
-    [
-        (True, OWN_LINE, False),
-        (False, OWN_LINE, True),
-        (True, BRINGERS_LINE, True),
-    ],
-)
-def test_who_shares_scoring_time_waits_when_it_is_used_up(proven: bool, line: Line, held: bool) -> None:
-    found = lines(proven=proven)
-    assert not found.held(line)
-    found.trust.quotas.charge_cpu(b"stranger" * 4, 12.0, 0.0)  # of 10 s in the bucket
-    assert found.held(line) is held
-
-
-def test_it_goes_on_when_the_debt_is_paid() -> None:
+def test_who_shares_waits_when_it_is_used_up_and_until_the_debt_is_paid() -> None:
     found, clock = lines(cpu_ms_per_s=250.0), Clock()
     found = Lines(found.trust, found.limits, clock)
-    found.trust.quotas.charge_cpu(b"stranger" * 4, 11.0, 0.0)  # 1 s of debt at a quarter of a core
+    assert not found.held()
+    found.trust.quotas.charge_cpu(b"stranger" * 4, 11.0, 0.0)  # of 10 s: 1 s of debt at a quarter of a core
     clock.ms = 4000
-    assert found.held(BRINGERS_LINE)
+    assert found.held()
     clock.ms = 4010
-    assert not found.held(BRINGERS_LINE)
+    assert not found.held()

@@ -6,17 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarmd.errors import LocalError
-from swarmd.loops.pieces import COMPLETIONS_MAX, pieces, score_in_pieces
+from swarmd.loops.pieces import COMPLETIONS_MAX, ITEMS_MAX, pieces, score_in_pieces
 from tests.loops.fakes import FakeScorer
 from tests.loops.parts import MANIFEST
 
 
-@given(st.lists(st.integers(1, 64), min_size=1, max_size=100))
+@given(st.lists(st.integers(1, 64) | st.just(1), min_size=1, max_size=200))
 def test_pieces_are_the_items_in_order_and_none_is_too_large(sizes: list[int]) -> None:
     items = [[0, seed, ["text"] * size] for seed, size in enumerate(sizes)]
     found = list(pieces(items))
     assert [item for piece in found for item in piece] == items
     assert all(sum(len(texts) for _, _, texts in piece) <= COMPLETIONS_MAX for piece in found)
+    assert all(len(piece) <= ITEMS_MAX for piece in found)
 
 
 def test_an_item_larger_than_a_piece_is_one_by_itself() -> None:

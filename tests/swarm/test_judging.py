@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from swarmd.swarm.hardening.rpc_reader import VALIDATIONS_PER_PEER_MAX
-from swarmd.swarm.judging import RELAYED_MAX, TURN_S, Judge
+from swarmd.swarm.judging import RELAYED_MAX, TURN_S, Judge, Line
 
 
 class Court:
@@ -27,7 +27,9 @@ class Court:
         return judge
 
     async def bring(self, name: str, *, forwarder: bytes, origin: bytes, cost_s: float = 0.001) -> None:
-        found = await self.judge.verdict(forwarder=forwarder, origin=origin, judge=self.case(name, cost_s))
+        found = await self.judge.verdict(
+            Line(forwarder, forwarder == origin), origin, self.case(name, cost_s)
+        )
         assert found == name
 
 
@@ -71,7 +73,9 @@ async def test_relayed_messages_make_room_and_those_of_whom_there_are_most_first
     assert RELAYED_MAX < VALIDATIONS_PER_PEER_MAX
 
     async def bring(name: str, origin: bytes, forwarder: bytes = b"h") -> None:
-        answers[name] = await court.judge.verdict(forwarder=forwarder, origin=origin, judge=court.case(name))
+        answers[name] = await court.judge.verdict(
+            Line(forwarder, forwarder == origin), origin, court.case(name)
+        )
 
     async with trio.open_nursery() as nursery:
         async with trio.open_nursery() as cases:
@@ -120,7 +124,7 @@ async def test_an_exception_is_its_askers_and_the_others_get_their_verdicts() ->
     async with trio.open_nursery() as nursery:
         nursery.start_soon(court.judge.run)
         with pytest.raises(ZeroDivisionError):
-            await court.judge.verdict(forwarder=b"f", origin=b"f", judge=fail)
+            await court.judge.verdict(Line(b"f", True), b"f", fail)
         await court.bring("next", forwarder=b"f", origin=b"f")
         nursery.cancel_scope.cancel()
 
@@ -134,6 +138,28 @@ async def test_who_gave_up_is_not_judged() -> None:
         await court.bring("here", forwarder=b"f", origin=b"f")
         nursery.cancel_scope.cancel()
     assert court.judged == ["here"]
+
+
+async def test_what_is_too_late_is_not_judged_in_the_same_moment(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """It would count as seen, and nobody would have it."""
+    court, num_answers = Court(), 0
+
+    async def bring(number: int) -> None:
+        nonlocal num_answers
+        with trio.move_on_after(1 + number / 1000):
+            await court.bring(str(number), forwarder=b"f", origin=b"f", cost_s=TURN_S)
+            num_answers += 1
+
+    async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as cases:
+            for number in range(100):
+                cases.start_soon(bring, number)
+            await trio.sleep(1.05)
+            nursery.start_soon(court.judge.run)
+        nursery.cancel_scope.cancel()
+    assert 0 < len(court.judged) == num_answers < 50
 
 
 async def test_another_life_goes_on_with_what_waits() -> None:

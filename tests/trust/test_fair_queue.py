@@ -33,15 +33,10 @@ def test_lines_take_turns_and_names_in_a_line() -> None:
     assert (len(found), found.next()) == (0, None)
 
 
-def test_a_line_that_is_held_is_passed_over() -> None:
-    found = queue(("a", "x", 1), ("b", "y", 2))
-    assert found.next("a".__eq__) == ("b", "y")
-    assert found.next({"a", "b"}.__contains__) is None
-
-
 def test_how_many_wait() -> None:
     found = queue(("a", "x", 1), ("a", "y", 2), ("b", "x", 3))
     assert [found.num_in(line) for line in "abc"] == [2, 1, 0]
+    assert queue().longest("a") is None
 
 
 def test_nothing_waits_where_nothing_was_put() -> None:
@@ -66,7 +61,9 @@ def test_nothing_waits_where_nothing_was_put() -> None:
 )
 def test_who_loses_when_one_must_go(items: list[tuple[str, str, int]], asks: str, lost: int) -> None:
     found = queue(*items)
-    assert found.drop_newest(found.longest(asks)) == lost
+    longest = found.longest(asks)
+    assert longest is not None
+    assert found.drop_newest(longest) == lost
     assert sorted(served(found, len(found))) == sorted({1, 2, 3} & {item for _, _, item in items} - {lost})
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from swarmd.config import Config
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
-from swarmd.trust.quotas import GROUPS_MAX, UNPROVEN, QuotaLimits, Quotas, tokens_of
+from swarmd.trust.quotas import GROUPS_MAX, SHARED_S_MAX, UNPROVEN, QuotaLimits, Quotas, tokens_of
 
 LIMITS = QuotaLimits(bytes_per_s=100, tokens_per_s=1000, cpu_ms_per_s=250, burst_s=10)
 PROVEN, NEW = b"p" * 32, b"n" * 32
@@ -84,6 +84,21 @@ def test_those_who_share_wait_for_scoring_time_and_nobody_else() -> None:
     assert one.take(NEW, size_bytes=1, num_tokens=1, now=70.1) is None
 
 
+def test_a_flood_of_small_batches_leaves_room_for_a_larger_one() -> None:
+    """Of those who share, whoever's turn it is gets in while anything is left; dear batches hold all up for a second at most."""
+    one = quotas()
+    now = 0.0
+    while not one.exhausted(now):
+        assert one.take(identity(1), size_bytes=0, num_tokens=10, now=now) is None
+    assert one.take(identity(2), size_bytes=1, num_tokens=900, now=now) == "tokens"
+    now += 0.01
+    assert not one.exhausted(now)
+    assert one.take(identity(2), size_bytes=1, num_tokens=900, now=now) is None
+    assert one.exhausted(now)
+    assert not one.exhausted(now + SHARED_S_MAX)
+    assert one.take(identity(3), size_bytes=1, num_tokens=1001, now=100.0) == "tokens"
+
+
 def test_without_limits_everything_passes() -> None:
     one = quotas(None)
     one.charge_cpu(NEW, 1e9, 0.0)
@@ -112,8 +127,8 @@ def test_no_mix_of_new_identities_gets_more_than_rate_and_burst(seed: int) -> No
         author = identity(rng.randrange(30))
         if one.take(author, size_bytes=size_bytes, num_tokens=num_tokens, now=now) is None:
             size, tokens = size + size_bytes, tokens + num_tokens
-    assert size <= LIMITS.bytes_per_s * (now + LIMITS.burst_s)
-    assert tokens <= LIMITS.tokens_per_s * (now + LIMITS.burst_s)
+    assert size <= LIMITS.bytes_per_s * (now + LIMITS.burst_s + SHARED_S_MAX)
+    assert tokens <= LIMITS.tokens_per_s * (now + LIMITS.burst_s + SHARED_S_MAX)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +164,8 @@ def test_a_swarm_that_starts_together_is_let_in_while_all_are_new() -> None:
         ("", None, 1),
         ("abcd", None, 1),
         ("abcde", None, 2),
-        ("abcd", 9, 9),
+        ("abcd", 4, 4),
+        ("abcd", 2**20, 5),  # no text has more tokens than bytes, and an end
         ("a" * 400, 3, 100),
         ("ü" * 4, 0, 2),
     ],

@@ -16,8 +16,9 @@ from swarmd.swarm.hardening.counters import Counters, contained
 from swarmd.swarm.hardening.outbound_queue import ByteBoundedQueue
 
 # RPCs are written together, up to this: a write takes some turns of the loop, a tenth of a second each on a busy machine, and one
-# by one a relayed flood piles up before our own messages. Half is two writes for a largest message and what is beside it.
-WRITE_BYTES_MAX = 64 * 1024
+# by one a relayed flood piles up before our own messages. Half is ten small messages; at four times as much a neighbour at 250
+# kbit/s, whose queue gets shorter by one write at a time, looks frozen (`pacing.FROZEN_S`).
+WRITE_BYTES_MAX = 16 * 1024
 # One write: a peer that takes it at under 20 kbit/s is too slow for any swarm. Half would part from a laptop that slept for a
 # moment; double keeps 4 MiB, and a place in the mesh, for whoever stopped reading.
 WRITE_S_MAX = 30.0
