@@ -8,6 +8,7 @@ from libp2p.peer.id import ID
 
 from swarmd.errors import ConfigError, LocalError, PortTaken
 from swarmd.swarm.hardening import Verdict
+from swarmd.swarm.judging import Line
 from swarmd.swarm.service import NetworkService
 from tests.swarm.nodes import LOOPBACK, MANIFEST, Node, batch, seed, swarm, until
 
@@ -75,6 +76,23 @@ async def test_a_message_refused_for_its_forwarders_rate_may_come_by_another_way
     await node.service._verdict(flooder, SimpleNamespace(data=b"garbage", from_id=b"flooder"))
     assert await node.service._verdict(flooder, message) is None
     assert await node.service._verdict(friend, message) is Verdict.ACCEPT
+
+
+async def test_what_a_connected_peer_says_waits_in_its_own_line_whoever_brings_it(nursery):
+    first, second = await swarm(nursery, 2)
+    lines, said = [], second.service._stack.host.get_id()
+    stranger, relay = ID(b"stranger"), ID(b"relay")
+
+    async def note(line, origin, judge):
+        lines.append(line)
+
+    first.service._judge.verdict = note
+    for forwarder, origin in ((said, said), (relay, said), (relay, stranger), (relay, relay)):
+        message = SimpleNamespace(data=batch(2), from_id=origin.to_bytes())
+        assert await first.service._verdict(forwarder, message) is None
+    relayed = Line(relay.to_bytes(), own=False)
+    own = [Line(peer.to_bytes(), own=True) for peer in (said, said, relay)]
+    assert lines == [*own[:2], relayed, own[2]]
 
 
 async def test_a_message_may_be_published_again(nursery):
