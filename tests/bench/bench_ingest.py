@@ -204,7 +204,8 @@ def _items(rng: random.Random, sources: list[QuestionSource], batch: int) -> lis
     for _ in range(math.ceil(batch / COMPLETIONS)):
         dataset, seed = rng.randrange(len(sources)), rng.randrange(2**31)
         oracle = sources[dataset].item(seed)
-        right = oracle["answer"] or oracle["metadata"]["example_answer"]
+        # Where many answers are right there is an example; the right one may also be empty.
+        right = oracle["answer"] or oracle["metadata"].get("example_answer", "")
         answers = (f"<answer>{right}</answer>", f"<answer>{right[:-1]}7</answer>", "")
         items.append([dataset, seed, [text(900) + rng.choice(answers) for _ in range(COMPLETIONS)]])
     return items
