@@ -8,7 +8,7 @@ A batch of a banned author, or over a quota, is dropped unscored; what the other
 
 import logging
 import time
-from collections.abc import AsyncIterable, Callable, Sequence
+from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,14 +113,11 @@ class Ingest:
     def _store(self, batches: Sequence[VerifiedBatch], scores: dict[str, Any]) -> list[AddResult | Exception]:
         """Blocking. What became of each batch."""
         results: list[AddResult | Exception] = []
-        first = 0
-        for verified in batches:
-            end = first + len(verified.batch.rollouts)
+        for verified, prompts, rewards_RG in _by_batch(batches, scores):
             try:
-                results.append(self.add(verified, scores["prompts"][first:end], scores["rewards"][first:end]))
+                results.append(self.add(verified, prompts, rewards_RG))
             except (LocalError, ValueError) as error:
                 results.append(error)
-            first = end
         return results
 
     def _refusal(self, verified: VerifiedBatch) -> str | None:
@@ -143,16 +140,13 @@ class Ingest:
         rollouts: list[Rollout] = []
         rewards_RG: list[list[float]] = []
         added: list[AddResult] = []
-        first = 0
-        for verified, result in zip(batches, results, strict=True):
-            end = first + len(verified.batch.rollouts)
+        for (verified, _, batch_rewards_RG), result in zip(_by_batch(batches, scores), results, strict=True):
             if isinstance(result, AddResult):
                 added.append(result)
                 rollouts += verified.batch.rollouts
-                rewards_RG += scores["rewards"][first:end]
+                rewards_RG += batch_rewards_RG
             else:
-                self._failed(result, end - first)
-            first = end
+                self._failed(result, len(verified.batch.rollouts))
         if not added:
             return
         num_added = sum(result.num_added for result in added)
@@ -183,11 +177,8 @@ class Ingest:
 
     def _failed(self, error: Exception, num_rollouts: int) -> None:
         """A scored batch could not be stored."""
-        if isinstance(error, DiskFull):
-            self._discard("disk_full", num_rollouts)
-            log.warning("an external batch could not be stored: %s", error)
-        elif isinstance(error, LocalError):
-            self._discard("scorer_failed", num_rollouts)
+        if isinstance(error, LocalError):
+            self._discard("disk_full" if isinstance(error, DiskFull) else "scorer_failed", num_rollouts)
             log.warning("an external batch could not be stored: %s", error)
         else:  # the scorer broke its promise: a reward that is not finite, or too few of them
             self._discard("invalid", num_rollouts)
@@ -233,3 +224,14 @@ def _rollouts(batches: Sequence[VerifiedBatch]) -> list[Rollout]:
 
 def _num_completions(batches: Sequence[VerifiedBatch]) -> int:
     return sum(len(rollout.completions) for rollout in _rollouts(batches))
+
+
+def _by_batch(
+    batches: Sequence[VerifiedBatch], scores: dict[str, Any]
+) -> Iterator[tuple[VerifiedBatch, list[str], list[list[float]]]]:
+    """Each batch with its prompts and rewards."""
+    first = 0
+    for verified in batches:
+        end = first + len(verified.batch.rollouts)
+        yield verified, scores["prompts"][first:end], scores["rewards"][first:end]
+        first = end
