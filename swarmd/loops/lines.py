@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from swarmd.loops.ports import NowMs
 from swarmd.protocol.manifest import Limits
-from swarmd.protocol.wire import WireError, decode_message
+from swarmd.protocol.wire import named_author
 from swarmd.trust.peer_key import peer_id_of_key
 from swarmd.trust.trust import Trust
 
@@ -35,9 +35,8 @@ class Lines:
 
     def of(self, message: bytes, bringer: str) -> tuple[Line, bytes]:
         """The line of a message, and its author: empty where it names none, which ingest counts."""
-        try:
-            author = decode_message(message, self.limits).header.author
-        except WireError:
+        author = named_author(message, self.limits)
+        if author is None:
             return Line(bringer.encode(), relayed=True, shares=True), b""
         if self.trust.standings.proven(author):
             return Line(author, relayed=False, shares=False), author

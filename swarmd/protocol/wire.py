@@ -144,6 +144,14 @@ def decode_message(data: bytes, limits: Limits) -> SignedBatch:
     )
 
 
+def named_author(data: bytes, limits: Limits) -> bytes | None:
+    """The author that a message names, whoever sent it; None where it names none."""
+    try:
+        return decode_message(data, limits).header.author
+    except WireError:
+        return None
+
+
 def split(rollouts: tuple[Rollout, ...] | list[Rollout], limits: Limits) -> Split:
     """Cut rollouts into batches that every node of the swarm takes, in order, halving where one does not fit.
 

@@ -4,8 +4,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from swarmd.protocol.manifest import Limits
-from swarmd.protocol.wire import WireError, decode_message
 from swarmd.trust.bucket import Bucket
 from swarmd.trust.evidence import SIGNED_RULES, Evidence
 
@@ -84,14 +82,6 @@ class AuthorBudgets:
         bucket.charge(cpu_s, now)
         if len(self._by_author) > AUTHORS_MAX:
             self._by_author.popitem(last=False)
-
-
-def named_author(data: bytes, limits: Limits) -> bytes | None:
-    """The author that a message names, whoever sent it; None where it names none."""
-    try:
-        return decode_message(data, limits).header.author
-    except WireError:
-        return None
 
 
 class Accusations:

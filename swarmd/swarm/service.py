@@ -20,8 +20,9 @@ from swarmd.errors import LocalError, SwarmdError, Temporary
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES, Outcome, Verdict, validate
 from swarmd.protocol.seen import Seen
+from swarmd.protocol.wire import named_author
 from swarmd.swarm import addresses, hardening
-from swarmd.swarm.accounts import Accounts, Accusations, AuthorBudgets, named_author
+from swarmd.swarm.accounts import Accounts, Accusations, AuthorBudgets
 from swarmd.swarm.bootstrap import Discovery
 from swarmd.swarm.dial import Dialled
 from swarmd.swarm.gate import Gate

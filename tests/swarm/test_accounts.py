@@ -3,6 +3,7 @@
 import pytest
 
 from swarmd.protocol.signing import Identity
+from swarmd.protocol.wire import named_author
 from swarmd.swarm.accounts import (
     ACCUSED_MAX,
     AUTHOR_CPU_RATE,
@@ -12,7 +13,6 @@ from swarmd.swarm.accounts import (
     Accounts,
     Accusations,
     AuthorBudgets,
-    named_author,
 )
 from tests.protocol.craft import (
     ALICE,

@@ -19,7 +19,8 @@ from swarmd.swarm.hardening.sender_record import SenderRecordPubsub
 
 READ_BYTES = 256 * 1024
 # Messages of one peer under validation at a time. The reader then stops reading, so the peer's own queue fills: back-pressure
-# instead of loss. Half idles a scorer that batches; double lets one peer hold twice the memory.
+# instead of loss (what a peer only relays is let go before that, `judging`). Half idles a scorer that batches; double lets one peer
+# hold twice the memory.
 VALIDATIONS_PER_PEER_MAX = 16
 # Of these, begun in one turn of the loop: each costs a signature check before anything is counted. At one, thirteen small messages
 # a second fill a busy loop's turns; at sixteen, eight peers with ever the same message take half of the time.
