@@ -11,8 +11,11 @@ from typing import Literal
 
 from swarmd.config import load_config
 from swarmd.errors import ConfigError
+from swarmd.experiment.guards import guards_of_a_node
 
-Group = Literal["paper", "control", "selector", "weighting", "balance", "rate", "steps", "best", "own"]
+Group = Literal[
+    "paper", "control", "selector", "weighting", "balance", "rate", "steps", "best", "guards", "own"
+]
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ _ALL = (
          "positive 4 steps", update__external_weighting="positive", update__minibatches="4"),
     _mix("2/14", "best", "for who generates little: the same, where nothing falls back", "positive 6e-4",
          update__external_weighting="positive", update__learning_rate="6e-4"),
+    Arm("4/4 guarded", {"experience.mix": "4/4", **guards_of_a_node()}, "guards",
+        "what the guards against strangers cost where nobody is one: all of them as a node has them"),
 )  # fmt: skip
 
 ARMS: dict[str, Arm] = {arm.name: arm for arm in _ALL}
@@ -114,6 +119,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "rates": tuple(arm.name for arm in _ALL if arm.group == "rate"),
     "steps": tuple(arm.name for arm in _ALL if arm.group == "steps"),
     "best": tuple(arm.name for arm in _ALL if arm.group == "best"),
+    "guards": tuple(arm.name for arm in _ALL if arm.group == "guards"),
     "all": tuple(ARMS),
 }
 

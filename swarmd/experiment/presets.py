@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from swarmd.experiment.arms import GROUPS
+from swarmd.experiment.guards import NO_GUARDS
 
 RunnerKind = Literal["simulation", "processes"]
 
@@ -65,18 +66,7 @@ class Preset:
     choices: tuple[tuple[str, str], ...] = field(default=())
 
 
-# Nobody in an experiment is a stranger; and what was published must repeat. `--set` or an arm of one's own switches a guard on.
-_NO_GUARDS = {
-    "update.external_logp_min": "off",
-    "update.external_weight_max": "0",
-    "update.external_share_max": "1",
-    "trust.unproven_share_max": "1",
-    "trust.author_share_max": "1",
-    "trust.quotas": "off",  # of CPU time, which no simulation repeats
-    "trust.canary": "off",
-    "experience.reward_spread_min": "0",
-}
-_TINY = {"policy.device": "cpu", "policy.threads": "1", "evaluate.completions": "1", **_NO_GUARDS}
+_TINY = {"policy.device": "cpu", "policy.threads": "1", "evaluate.completions": "1", **NO_GUARDS}
 # Of a core that others use too: 4 nodes, 40 rounds, mixes 8/0 to 2/6, from the seconds in their records. Half of it on a free core.
 _TINY_RATES = Rates(
     prompt_tokens=12,
@@ -167,7 +157,7 @@ _ALL = (
         model="Qwen2.5-0.5B",
         manifest="reasoning",
         settings={
-            **_NO_GUARDS,
+            **NO_GUARDS,
             "policy.device": "cuda",
             "policy.placement": "shared",
             "policy.temperature": "1.0",

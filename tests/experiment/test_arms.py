@@ -2,8 +2,10 @@
 
 import pytest
 
+from swarmd.config import load_config
 from swarmd.errors import ConfigError
 from swarmd.experiment.arms import ARMS, GROUPS, check_settings, choose_arms, own_arm, slug
+from swarmd.experiment.guards import NO_GUARDS
 
 
 @pytest.mark.parametrize("name", ARMS)
@@ -21,6 +23,14 @@ def test_the_papers_arms_are_the_papers() -> None:
     assert GROUPS["paper"] == ("8/0", "6/2", "4/4", "2/6")
     assert not any(ARMS[name].control for name in GROUPS["paper"])
     assert {"8/0 dynamic", "4/4 self", "4/0"} <= {arm.name for arm in ARMS.values() if arm.control}
+
+
+def test_the_guarded_arm_is_the_papers_with_every_guard_as_a_node_has_it() -> None:
+    settings = dict(ARMS["4/4 guarded"].settings)
+    assert settings.pop("experience.mix") == ARMS["4/4"].settings["experience.mix"]
+    assert settings.keys() == NO_GUARDS.keys() - {"trust.quotas"}
+    by_hand, untouched = load_config(flags=settings, environ={}), load_config(flags={}, environ={})
+    assert by_hand == untouched
 
 
 def test_a_folders_name_has_no_slash_and_no_space() -> None:

@@ -21,7 +21,8 @@ CONTROLS = ("8/0 dynamic", "4/4 self", "4/0")
 SELECTORS = ("by-author", "top-total", "first-arrived", "rare-first")
 WEIGHTINGS = ("positive", "tapered", "cross", "shaped", "imitate")
 VARIANTS = tuple(f"4/4 {name}" for name in (*SELECTORS, *WEIGHTINGS))
-NAMED = (SILO, *PUBLISHED, *CONTROLS, *VARIANTS)
+GUARDED = f"{PAPER_BEST} guarded"
+NAMED = (SILO, *PUBLISHED, *CONTROLS, *VARIANTS, GUARDED)
 
 # How an arm's name says that only the learning rate is another: `4/4 1e-3`.
 RATE = r"\d+(?:\.\d+)?e-\d+"
@@ -35,6 +36,8 @@ SEEDS_MIN, SEEDS_MIN_BEST = 3, 5
 EXPECTED = 1.4
 # "Ahead", for a new arm; and what still counts as "not worse": a loss of at most a tenth.
 AHEAD, NOT_WORSE = 1.25, 0.9
+# What the guards against strangers may cost a swarm without any: 3 % of its held-out reward.
+GUARDED_MIN = 0.97
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ def hypotheses(scenario: str, arms: Iterable[str]) -> list[Hypothesis]:
             *_best(arms),
             *_same_rate(arms),
             *_other_settings(arms),
+            *_guards(arms),
         ]
     if scenario == "alike":
         return found
@@ -234,6 +238,20 @@ def _other_settings(arms: list[str]) -> list[Hypothesis]:
             for reward, text in ((FRESH, "fresh"), (HELD_OUT, "held-out"))
         ]
     return found
+
+
+def _guards(arms: list[str]) -> list[Hypothesis]:
+    """Asked only where the guarded arm was run: it is no arm of the paper's."""
+    if GUARDED not in arms:
+        return []
+    return [
+        Hypothesis(
+            "What the guards cost",
+            f"Does {GUARDED} keep {GUARDED_MIN:.0%} or more of {PAPER_BEST}'s cumulative {text} reward?",
+            GUARDED, PAPER_BEST, reward, bar=GUARDED_MIN, seeds_min=SEEDS_MIN_BEST,
+        )
+        for reward, text in ((HELD_OUT, "held-out"), (FRESH, "fresh"))
+    ]  # fmt: skip
 
 
 def _specialised(arm: str, silo: str) -> list[Hypothesis]:

@@ -188,6 +188,16 @@ def test_who_trains_alone_does_so_with_the_same_settings_where_that_was_run() ->
     assert asked == {("4/4", "8/0"), ("4/12 positive 1e-3", "8/0"), ("4/12 positive 1e-3", "8/0 1e-3")}
 
 
+def test_what_the_guards_cost_is_asked_where_a_guarded_swarm_was_run() -> None:
+    asked = [
+        (h.arm, h.against, h.measure, h.bar)
+        for h in hypotheses("alike", ["4/4", "4/4 guarded"])
+        if "guarded" in h.arm
+    ]
+    assert asked == [("4/4 guarded", "4/4", measure, 0.97) for measure in (HELD_OUT, FRESH)]
+    assert not any("guarded" in h.arm for h in hypotheses("alike", ["4/4", "8/0"]))
+
+
 def special(folder: Path, foreign: float = 1.0) -> dict[str, Verdict]:
     write_experiment(folder, {"8/0": Synthetic(), "4/4": Synthetic(foreign=foreign)}, scenario="specialised")
     found = [v for v in verdicts(read_experiment(folder)) if v.hypothesis.group == "Specialised nodes"]
