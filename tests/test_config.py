@@ -132,6 +132,12 @@ def test_a_node_may_learn_from_itself_alone() -> None:
         ("evaluate.num_questions", "4097"),
         ("swarm.bootstrap", "true"),
         ("swarm.solo", "perhaps"),
+        ("trust.ban_points", "Infinity"),
+        ("update.weight_decay", "NaN"),
+        ("update.epochs", "[" * 100_000),
+        ("policy.model", '"a\\u0000b"'),
+        ("swarm.name", "a\x1b[2Jb"),
+        ("swarm.bootstrap", '["/ip4/127.0.0.1", "\\udc80"]'),
     ],
 )
 def test_a_value_out_of_bounds_names_the_setting_and_its_source(key: str, value: str) -> None:
@@ -149,10 +155,33 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     assert "cannot read" in refused(data_dir=tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"[policy", b"\xff\xfe", b"model = \n", b"[a]\nb=1\n[a]\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[policy",
+        b"\xff\xfe",
+        b"model = \n",
+        b"[a]\nb=1\n[a]\n",
+        b"a = " + b"[" * 5000,
+        b"[policy]\nthreads = " + b"9" * 5000,
+    ],
+)
 def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "config.toml").write_bytes(content)
     assert "is not valid TOML" in refused(data_dir=tmp_path)
+
+
+def test_a_file_without_end_costs_an_error_and_not_the_memory(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").symlink_to("/dev/zero")
+    assert "more than 1048576 bytes" in refused(data_dir=tmp_path)
+
+
+def test_a_folder_that_is_closed_to_us_has_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.stat", closed)
+    assert load() == Config()
 
 
 def test_a_setting_outside_any_section_is_refused(tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ ROOT = {"__init__"}
 # What a room may import besides itself, the standard library and the package's own version.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "config": {"errors", "pydantic"},
+    "reading": set(),
+    "config": {"errors", "reading", "pydantic"},
     "atomic": {"errors"},
     "datadir": {"errors", "atomic"},
     "metrics": {"prometheus_client"},
-    "protocol": {"errors", "msgpack", "pydantic", "zstandard", "nacl"},
+    "protocol": {"errors", "reading", "msgpack", "pydantic", "zstandard", "nacl"},
     "experience": {"protocol", "errors"},
     "trust": {"protocol", "errors"},
     "questions": {"protocol", "errors", "reasoning_gym", "numpy"},

@@ -19,17 +19,11 @@ def seal(file: str) -> None:
     each change of a dataset or its parameters, then give all nodes the same file.
     """
     from swarmd.atomic import write_atomically
-    from swarmd.errors import ConfigError
-    from swarmd.protocol.manifest import Manifest
+    from swarmd.protocol.manifest import Manifest, read_manifest_file
     from swarmd.questions.seal import goldens_of, seal_toml
 
     path = Path(file)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(
-            f"{file} cannot be read", str(error.strerror), "name a manifest's TOML file"
-        ) from error
+    data = read_manifest_file(path)
     before = Manifest.from_toml(data, file)
     sealed = seal_toml(data, goldens_of(before), file)
     if sealed != data:

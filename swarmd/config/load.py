@@ -16,10 +16,13 @@ from pydantic import ValidationError
 
 from swarmd.config.sections import Config, known_keys
 from swarmd.errors import ConfigError
+from swarmd.reading import read_within
 
 ENV_PREFIX = "SWARMD_"
 # Read elsewhere than in a section, so not misspelt settings.
 ENV_OTHERS = {"SWARMD_DATA_DIR"}
+# The reference of all settings has 30 kB.
+FILE_BYTES_MAX = 2**20
 SYSTEM_FILE = Path("/etc/swarmd/config.toml")
 
 
@@ -80,17 +83,22 @@ def _files(path: Path | None, data_dir: Path | None) -> list[Path]:
             raise ConfigError(f"there is no configuration file {path}", fix="check --config")
         return [path]
     places = [SYSTEM_FILE] + ([data_dir / "config.toml"] if data_dir else [])
-    return [place for place in places if place.exists()]
+    return [
+        place for place in places if os.path.exists(place)
+    ]  # Path.exists raises where a folder is closed to us
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(read_within(file, FILE_BYTES_MAX).decode())
     except OSError as error:
         raise ConfigError(
             f"cannot read {file}", str(error), "make it readable, or pass another with --config"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # also integers of 5,000 digits, and brackets within brackets
         raise ConfigError(
             f"{file} is not valid TOML", str(error), "mend the file, or pass another with --config"
         ) from None
@@ -100,7 +108,10 @@ def _from_text(text: str) -> Any:
     """A value from a variable or flag: JSON where it is JSON, else the text."""
     try:
         value = json.loads(text)
-    except ValueError:  # no JSON, or a number of thousands of digits
+    except (
+        ValueError,
+        RecursionError,
+    ):  # no JSON, a number of thousands of digits, or brackets within brackets
         return text
     return value if not isinstance(value, dict) else text
 
@@ -120,7 +131,7 @@ def _explain(error: ValidationError, origin: Mapping[str, str]) -> ConfigError:
     key = ".".join(str(part) for part in first["loc"][:2])
     message = first["msg"].removeprefix("Value error, ")
     return ConfigError(
-        f"bad value {first.get('input')!r} for {key!r}: {message}",
+        f"bad value {first.get('input')!r:.200} for {key!r}: {message}",
         f"it comes from {origin.get(key, 'the defaults')}",
         "docs/reference/config.md describes every setting",
     )

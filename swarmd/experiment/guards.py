@@ -4,7 +4,7 @@ Nobody in an experiment is a stranger, and what was published must repeat: prese
 switches them on again.
 """
 
-from swarmd.config import load_config
+from swarmd.config import Config
 
 NO_GUARDS = {
     "update.external_logp_min": "off",
@@ -22,7 +22,7 @@ _NEVER = frozenset({"trust.quotas"})
 
 def guards_of_a_node() -> dict[str, str]:
     """The default of every setting that `NO_GUARDS` changes, as text; quotas stay off."""
-    defaults = load_config(flags={}, environ={})
+    defaults = Config()
     found = {}
     for key in NO_GUARDS.keys() - _NEVER:
         section, _, name = key.partition(".")

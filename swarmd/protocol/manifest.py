@@ -26,11 +26,14 @@ from swarmd.protocol.types import (
     ROLLOUTS_MAX,
     WireModel,
 )
+from swarmd.reading import read_within
 
 MANIFEST_VERSION = 2  # the value of Manifest.version; 1 had no golden digests
 SEED_LIMIT = 2**31
 FOLDER = Path(__file__).parent / "manifests"
 MANIFEST_BYTES_MAX = 65_536
+# Of the file that a person writes: a full manifest, each byte of it escaped, and comments.
+TOML_BYTES_MAX = 2**20
 # Completions of one message, which may all be empty and so fit 2 KB: 15 to 25 ms of a core to judge. Half is what swarms have now
 # (64 by 64); at 262,144, which the two limits allow one by one, a message of 3.6 KB took 550 ms.
 BATCH_COMPLETIONS_MAX = 8192
@@ -237,15 +240,21 @@ def load_manifest(name_or_path: str | Path) -> Manifest:
     text = str(name_or_path)
     path = FOLDER / f"{text}.toml" if re.fullmatch(r"[a-z0-9-]+", text) else Path(text)
     try:
-        data = path.read_bytes()
-    except OSError as error:
+        data = read_manifest_file(path)
+    except ConfigError as error:
         names = ", ".join(sorted(file.stem for file in FOLDER.glob("*.toml")))
-        raise ConfigError(
-            f"no manifest {text}",
-            str(error.strerror),
-            f"shipped are {names}; a file is named with its .toml",
-        ) from error
+        fix = f"shipped are {names}; a file is named with its .toml"
+        raise ConfigError(f"no manifest {text}", error.why, fix) from None
     return Manifest.from_toml(data, str(path))
+
+
+def read_manifest_file(path: Path) -> bytes:
+    """The bytes of a manifest's TOML file. Raises ConfigError where there are none, or too many for a manifest."""
+    try:
+        return read_within(path, TOML_BYTES_MAX)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"{path} cannot be read", why, "name a manifest's TOML file") from error
 
 
 def _shown(value: Any) -> str:

@@ -56,7 +56,9 @@ def test_a_file_is_loaded_by_its_path(tmp_path):
     assert load_manifest(str(path)) == Manifest.from_toml(TOML)
 
 
-@pytest.mark.parametrize("name", ["no-such-swarm", "/no/such/file.toml", "../manifests/tiny", ""])
+@pytest.mark.parametrize(
+    "name", ["no-such-swarm", "/no/such/file.toml", "../manifests/tiny", "", "/dev/zero", "a\0b"]
+)
 def test_an_unknown_name_is_a_configuration_error(name):
     with pytest.raises(ConfigError, match="no manifest"):
         load_manifest(name)
