@@ -8,10 +8,14 @@ from swarmd.errors import DiskFull
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
-    """Replace `path` so that after a crash at any moment it holds the old or the new bytes. Raises DiskFull or OSError."""
+    """Replace `path` so that after a crash at any moment it holds the old or the new bytes. Raises DiskFull or OSError.
+
+    The temporary file is always a new one: a link that lies in its place is removed and not followed.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        temporary.unlink(missing_ok=True)  # of a killed process that had our number
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()

@@ -1,4 +1,8 @@
-"""The data directory of one node: where everything lies, and who may use it."""
+"""The data directory of one node: where everything lies, and who may use it.
+
+Every path below is used only after `claim` has seen that the directory is this user's alone; nothing that is opened in it can
+then be a link that somebody else put there.
+"""
 
 import fcntl
 import hashlib
@@ -11,6 +15,7 @@ from pathlib import Path
 
 from swarmd.atomic import write_atomically
 from swarmd.errors import Locked, StateError
+from swarmd.owned import make_own, open_own, require_own, require_own_content
 
 SOCKET_PATH_BYTES_MAX = 107  # sun_path of Linux and, at 103, macOS; longer paths fall back to a short one
 
@@ -20,6 +25,11 @@ class DataDir:
     """Paths below one directory."""
 
     root: Path
+
+    @property
+    def config(self) -> Path:
+        """The operator's settings, which a node only reads."""
+        return self.root / "config.toml"
 
     @property
     def identity(self) -> Path:
@@ -67,12 +77,18 @@ class DataDir:
 
     @property
     def socket(self) -> Path:
-        """The control socket; a short path in the temporary directory where this one would be too long for a socket."""
+        """The control socket; a short path in the temporary directory where this one would be too long for a socket.
+
+        Raises:
+            StateError: another user has made that place first, and what listens there is not our node.
+        """
         path = self.root / "control.sock"
         if len(os.fsencode(path)) <= min(SOCKET_PATH_BYTES_MAX, 103):
             return path
         name = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"swarmd-{os.getuid()}" / f"{name}.sock"
+        short = Path(tempfile.gettempdir()) / f"swarmd-{os.geteuid()}"
+        require_own(short)
+        return short / f"{name}.sock"
 
     def log(self, name: str) -> Path:
         return self.root / "logs" / f"{name}.log"
@@ -87,13 +103,40 @@ def locate(given: str | None, environ: Mapping[str, str] = os.environ) -> DataDi
     return DataDir(Path(choice).expanduser().absolute())
 
 
+def claim(data_dir: DataDir) -> None:
+    """See that the directory, if it is there, is this user's alone, before anything in it is read: `config.toml` is the first.
+
+    From here on nobody else can write to what this process and its children make, whatever the umask was.
+
+    Raises:
+        StateError: it is another user's, or others can write to it, to something in it, or to the way to it.
+    """
+    require_own_content(data_dir.root, unread=data_dir.cache.name, linked=data_dir.config.name)
+    os.umask(os.umask(0o077) | 0o022)
+
+
+def inspect(data_dir: DataDir) -> None:
+    """As `claim`, for a command that only reads: the administrator may look into the directory of another user.
+
+    Raises:
+        StateError: as `claim`.
+    """
+    owner = data_dir.root.stat().st_uid if os.geteuid() == 0 and data_dir.root.is_dir() else None
+    require_own_content(data_dir.root, unread=data_dir.cache.name, linked=data_dir.config.name, owner=owner)
+
+
 class Lock:
-    """Holds a data directory for this process; a second holder gets `Locked`. Released by the kernel, whatever happens."""
+    """Holds a data directory for this process; a second holder gets `Locked`. Released by the kernel, whatever happens.
+
+    Raises:
+        Locked: it is held. StateError: it cannot be made, or `claim` refuses it.
+    """
 
     def __init__(self, data_dir: DataDir) -> None:
+        make_own(data_dir.root)
+        claim(data_dir)
         try:
-            data_dir.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file = (data_dir.root / "lock").open("a+")
+            self._file = os.fdopen(open_own(data_dir.root / "lock", os.O_RDWR | os.O_CREAT), "r+")
         except OSError as error:
             raise StateError(
                 f"cannot use the data directory {data_dir.root}", str(error), "choose another with --data-dir"
@@ -123,21 +166,24 @@ def load_identity_seed(data_dir: DataDir) -> tuple[bytes, bool]:
     Raises StateError when the file is not 32 bytes or can be read by others: a changed identity is never silent.
     """
     path = data_dir.identity
-    if not path.exists():
+    try:
+        handle = open_own(path, os.O_RDONLY)
+    except FileNotFoundError:
         seed = os.urandom(32)
         write_atomically(path, seed, mode=0o600)
         return seed, True
-    mode = stat.S_IMODE(path.stat().st_mode)
+    with os.fdopen(handle, "rb") as file:
+        found, seed = os.fstat(handle), file.read(33)
+    mode = stat.S_IMODE(found.st_mode)
     if mode & 0o077:
         raise StateError(
             f"{path} can be read by others (mode {mode:04o})",
             "it is the node's private key",
             f"chmod 600 {path}",
         )
-    seed = path.read_bytes()
     if len(seed) != 32:
         raise StateError(
-            f"{path} holds {len(seed)} bytes instead of 32",
+            f"{path} holds {found.st_size} bytes instead of 32",
             "it was damaged or is not a swarmd identity",
             "restore your copy; or move the file away, and the node gets a new identity",
         )

@@ -111,6 +111,9 @@ def child_specs(
     `plan` is asked before each start for the memory plan in force, one of `plans`; `plan_key` is what checkpoints keep beside it.
     """
     env = {"VLLM_CACHE_ROOT": str(data_dir.cache), "VLLM_CONFIG_ROOT": str(data_dir.cache)}
+    # By itself torch takes a folder of a known name in /tmp for it, whoever made that, and runs the code that lies there.
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+        env["TORCHINDUCTOR_CACHE_DIR"] = str(data_dir.cache / "inductor")
     if config.policy.threads:
         env["OMP_NUM_THREADS"] = str(config.policy.threads)
 

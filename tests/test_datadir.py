@@ -45,7 +45,7 @@ def test_a_new_directory_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StateError, match="cannot use the data directory"):
+    with pytest.raises(StateError, match="it is no folder"):
         Lock(DataDir(tmp_path / "file"))
 
 

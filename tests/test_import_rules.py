@@ -16,7 +16,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reading": set(),
     "config": {"errors", "reading", "pydantic"},
     "atomic": {"errors"},
-    "datadir": {"errors", "atomic"},
+    "owned": {"errors"},
+    "datadir": {"errors", "atomic", "owned"},
     "metrics": {"prometheus_client"},
     "protocol": {"errors", "reading", "msgpack", "pydantic", "zstandard", "nacl"},
     "experience": {"protocol", "errors"},
@@ -28,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
               "msgpack", "google"},
     "processes": {"errors", "trio", "msgpack"},
     "loops": {"protocol", "experience", "trust", "config", "errors", "metrics", "trio"},
-    "control": {"protocol", "config", "errors", "metrics", "trio", "h11"},
+    "control": {"protocol", "config", "errors", "metrics", "owned", "trio", "h11"},
     "contribute": {"protocol", "experience", "loops", "control", "processes", "config", "errors", "policy", "datadir", "launch",
                    "parts", "trio"},
 }  # fmt: skip

@@ -7,7 +7,7 @@ import click
 
 from swarmd.cli.options import config_options, data_dir_option, json_option
 from swarmd.cli.run import parse_settings
-from swarmd.datadir import locate
+from swarmd.datadir import inspect, locate
 
 
 @click.group()
@@ -43,8 +43,10 @@ def memory(
 
     given = {"policy.model": model, "policy.device": device, "policy.plan": plan}
     flags = parse_settings(settings) | {key: value for key, value in given.items() if value is not None}
-    root = locate(data_dir).root
-    config = load_config(flags=flags, path=Path(config_path) if config_path else None, data_dir=root)
+    directory = locate(data_dir)
+    inspect(directory)
+    path = Path(config_path) if config_path else None
+    config = load_config(flags=flags, path=path, data_dir=directory.root)
     found = resolve_model(config.policy.model)
     device = resolve_device(config.policy.device, config.policy.model)
     placement = place(config.policy.placement, device, count_gpus(), config.update.devices)

@@ -7,7 +7,7 @@ import click
 
 from swarmd.cli.options import config_options, data_dir_option
 from swarmd.cli.run import parse_settings
-from swarmd.datadir import locate
+from swarmd.datadir import inspect, locate
 
 
 @click.command()
@@ -28,6 +28,7 @@ def export(
     from swarmd.policy.state.export import export_checkpoint
 
     place = locate(data_dir)
+    inspect(place)
     flags = parse_settings(settings) | ({"policy.model": model} if model else {})
     config = load_config(flags=flags, path=Path(config_path) if config_path else None, data_dir=place.root)
     written = export_checkpoint(place.checkpoints, resolve_model(config.policy.model), Path(directory))
@@ -46,11 +47,10 @@ def show(data_dir: str | None, config_path: str | None, settings: tuple[str, ...
     """The settings in force, as JSON."""
     from swarmd.config import load_config
 
-    loaded = load_config(
-        flags=parse_settings(settings),
-        path=Path(config_path) if config_path else None,
-        data_dir=locate(data_dir).root,
-    )
+    place = locate(data_dir)
+    inspect(place)
+    path = Path(config_path) if config_path else None
+    loaded = load_config(flags=parse_settings(settings), path=path, data_dir=place.root)
     click.echo(json.dumps(loaded.model_dump(), indent=2))
 
 

@@ -59,9 +59,10 @@ def start(**options: Any) -> None:
     handler.setFormatter(PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.DEBUG if options["verbose"] else logging.WARNING, handlers=[handler])
     from swarmd.config import load_config
-    from swarmd.datadir import locate
+    from swarmd.datadir import claim, locate
 
     data_dir = locate(options["data_dir"])
+    claim(data_dir)
     path = Path(options["config_path"]) if options["config_path"] else None
     config = load_config(flags=flags, path=path, data_dir=data_dir.root)
 

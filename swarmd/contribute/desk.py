@@ -18,7 +18,7 @@ from swarmd.contribute.lines import Line
 from swarmd.contribute.outlets import LINGER_S, DaemonOutlet, NetworkOutlet
 from swarmd.contribute.send import Delivery, Outlet, Sender
 from swarmd.control.client import ask
-from swarmd.datadir import DataDir, Lock, load_identity_seed
+from swarmd.datadir import DataDir, Lock, claim, load_identity_seed
 from swarmd.errors import ConfigError, NotRunning
 from swarmd.experience.counters import QuestionCounter
 from swarmd.launch import network_spec, scorer_spec
@@ -130,6 +130,7 @@ def open_desk(config: Config, data_dir: DataDir, *, swarm_named: bool, say: Say)
         Locked: a node is starting, or another command works here without one.
         ConfigError: the node that runs here is of another swarm, or has no network. StateError: the files cannot be used.
     """
+    claim(data_dir)
     running = _manifest_of_node(data_dir)
     lock = Lock(data_dir) if running is None else None
     try:

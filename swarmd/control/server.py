@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import socket
-import stat
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from pathlib import Path
@@ -16,7 +15,8 @@ from pathlib import Path
 import trio
 
 from swarmd.control.http import CONNECTIONS_MAX, Handler, Request, Response, as_json, serve_connection
-from swarmd.errors import PortTaken, StateError
+from swarmd.errors import PortTaken
+from swarmd.owned import make_own
 
 log = logging.getLogger(__name__)
 Routes = dict[tuple[str, str], Callable[[Request], Awaitable[Response]]]
@@ -56,9 +56,7 @@ def _host_is_ours(host: str, hosts: frozenset[str]) -> bool:
 
 async def open_unix(path: Path) -> trio.SocketListener:
     """Listen on `path` with mode 0600, replacing what a crashed instance left. The caller holds the directory's lock."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if path.parent.stat().st_uid != os.getuid() or stat.S_IMODE(path.parent.stat().st_mode) & 0o022:
-        raise StateError(f"{path.parent} can be written by others", fix="choose another --data-dir")
+    make_own(path.parent)
     path.unlink(missing_ok=True)  # noqa: ASYNC240 - a local directory, once
     sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     umask = os.umask(0o177)

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from swarmd.atomic import write_atomically
+
 # "Clearly risen": the bars of the project's own acceptance.
 RATIO_MIN = 5.0
 STANDARD_ERRORS_MIN = 3.0
@@ -117,7 +119,7 @@ def write_report(path: Path, results: list[NodeResult], **facts: Any) -> None:
         asdict(r) | {"ratio": r.ratio, "held_out_gain_standard_errors": r.held_out_gain} for r in results
     ]
     document = {"learned": not missing, "shortcomings": missing, **facts, "nodes": nodes}
-    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    write_atomically(path, json.dumps(document, indent=2).encode() + b"\n")
 
 
 def plot_rewards(path: Path, results: list[NodeResult], *, window: int = 5) -> None:

@@ -59,7 +59,8 @@ def round_line(record: dict[str, Any], num_peers: int) -> str:
 def _append(path: Path, record: dict[str, Any]) -> None:
     line = json.dumps(record).encode() + b"\n"
     try:
-        with path.open("ab+") as file:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
+        with os.fdopen(handle, "ab+") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
             # a line cut off by a full disk or a power cut must not take this one with it

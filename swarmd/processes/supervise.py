@@ -285,7 +285,7 @@ def _open_log(path: Path) -> Any:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
         path.replace(path.with_suffix(".log.1"))
-    return path.open("ab")
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644), "ab")
 
 
 def tail(path: Path, num_lines: int = 5) -> str:

@@ -16,6 +16,7 @@ from swarmd.experiment.running.cost import Pace, duration
 from swarmd.experiment.running.plan import PlannedCell
 from swarmd.experiment.running.progress import Display, cell_line, summary_line
 from swarmd.experiment.swarms.guard import Guard
+from swarmd.owned import make_own, open_own, require_own_content
 
 # A record of a round is about 1 KB; a cell keeps besides its log and evaluations.
 ROUND_BYTES, CELL_BYTES, RESERVE_BYTES = 2000, 2**20, 200 * 2**20
@@ -171,8 +172,9 @@ def hold(root: Path) -> Iterator[int]:
         StateError: it cannot be written.
     """
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        file = (root / "lock").open("a+")
+        make_own(root)
+        require_own_content(root)
+        file = os.fdopen(open_own(root / "lock", os.O_RDWR | os.O_CREAT), "r+")
     except OSError as error:
         raise StateError(f"cannot use the folder {root}", str(error), "name another") from None
     with file:

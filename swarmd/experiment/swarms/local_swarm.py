@@ -20,6 +20,7 @@ from swarmd.atomic import write_atomically
 from swarmd.control.client import ask
 from swarmd.datadir import DataDir
 from swarmd.errors import SwarmdError
+from swarmd.owned import make_own
 from swarmd.protocol.signing import Identity
 
 # A node that is asked to stop ends its round and evaluates; on two busy cores that takes seconds.
@@ -96,7 +97,7 @@ class LocalSwarm:
         for number in range(self.num_nodes):
             name = f"node-{number}"
             directory = self.root / name
-            directory.mkdir(parents=True, exist_ok=True)
+            make_own(directory)
             data_dir = DataDir(directory)
             if not data_dir.identity.exists():
                 write_atomically(data_dir.identity, self.identity(self.seed, number), mode=0o600)

@@ -76,16 +76,10 @@ def clean(directory: Path) -> list[str]:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a small file, flushed to the disk. Raises OSError."""
-    with open(path, "wb") as file:
+    """Write a small new file, flushed to the disk. Raises OSError, also when there is one already."""
+    with open(path, "xb") as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
-
-
-def fsync_file(path: Path) -> None:
-    """Flush a file's content. Raises OSError."""
-    with open(path, "rb") as file:
         os.fsync(file.fileno())
 
 

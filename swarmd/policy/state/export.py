@@ -11,7 +11,7 @@ from swarmd import __version__
 from swarmd.errors import ModelUnavailable, StateError
 from swarmd.policy.model.folder import ResolvedModel, read_folder
 from swarmd.policy.state.checkpoints import MODEL_FILE, newest_valid
-from swarmd.policy.state.durable import fresh_directory, fsync_file, write_file
+from swarmd.policy.state.durable import fresh_directory, write_file
 
 if TYPE_CHECKING:
     from torch import nn
@@ -53,8 +53,10 @@ def export_checkpoint(checkpoints_dir: Path, model: ResolvedModel, directory: Pa
     source = found.path / MODEL_FILE
 
     def copy_weights(target: Path) -> None:
-        shutil.copyfile(source, target)
-        fsync_file(target)
+        with open(source, "rb") as ours, open(target, "xb") as copy:
+            shutil.copyfileobj(ours, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
 
     _write(directory, model.path, copy_weights, source.stat().st_size, model.name, found.policy_version)
     return found.path.name
@@ -92,7 +94,7 @@ def _write(
         for pattern in _COPIED:
             for file in sorted(model_dir.glob(pattern)):
                 if not file.name.endswith(".index.json"):
-                    shutil.copyfile(file, folder / file.name)
+                    write_file(folder / file.name, file.read_bytes())
         write_weights(folder / MODEL_FILE)
         num_parameters = read_folder(name, folder).num_parameters or 0
         write_file(folder / "README.md", _card(name, num_parameters, policy_version).encode())

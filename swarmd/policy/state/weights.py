@@ -111,7 +111,7 @@ def size_bytes(tensors: Mapping[str, Tensor]) -> int:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Write one safetensors file, flushed to the disk; returns its SHA-256 in hex.
+    """Write one new safetensors file, flushed to the disk; returns its SHA-256 in hex.
 
     Raises:
         OSError: the file cannot be written; a part of it may be left.
@@ -126,7 +126,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the data must begin at a multiple of 8
     digest = hashlib.sha256()
-    with open(path, "wb") as file:
+    with open(path, "xb") as file:
         for part in (len(text).to_bytes(8, "little"), text):
             digest.update(part)
             file.write(part)
