@@ -1,5 +1,6 @@
 """What a running node answers on its two sockets: documents and commands for its operator, three paths for everybody else."""
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from swarmd.trust.peer_key import key_of
 
 # As long as the sharing loop waits for one message. A network process that is being replaced is back sooner.
 PUBLISH_S = 30.0
+# /metrics takes 5 ms to write. A client that asks for it without pause costs one writing a second.
+METRICS_AGE_S_MAX = 1.0
 # Ten years, in seconds: longer is for ever, which needs no number.
 BAN_S_MAX = 315_360_000
 
@@ -41,6 +44,8 @@ class Api:
     manifest: Manifest
     guard: Guard
     _started_ms: int = field(init=False)
+    _written: bytes = field(init=False, default=b"")  # /metrics
+    _written_s: float = field(init=False, default=-math.inf)
 
     def __post_init__(self) -> None:
         self._started_ms = self.now_ms()
@@ -179,7 +184,9 @@ class Api:
         return as_json(answer)
 
     async def _metrics(self, request: Request) -> Response:
-        return Response(self.metrics.render(), content_type="text/plain; version=0.0.4; charset=utf-8")
+        if (now_s := trio.current_time()) > self._written_s + METRICS_AGE_S_MAX:
+            self._written, self._written_s = self.metrics.render(), now_s
+        return Response(self._written, content_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _healthz(self, request: Request) -> Response:
         return Response(b"ok\n")

@@ -35,6 +35,19 @@ TRUST_DROPS = ("banned", "bytes", "tokens", "cpu")
 TRUST_EVIDENCE = ("forwarded_reject", "signed_reject", "forbidden_syscall", "forged_reply")
 PUBLISH_RESULTS = ("ok", "no_peers", "failed")
 SAVE_RESULTS = ("ok", "failed")
+# The local listeners, and `swarmd.control.http.End`.
+CONTROL_SOCKETS = ("tcp", "unix")
+CONTROL_ENDS = (
+    "answered",
+    "foreign",
+    "malformed",
+    "gone",
+    "late",
+    "evicted",
+    "crowded",
+    "unaccepted",
+    "failed",
+)
 CANARY_VERDICTS = ("good", "low", "fallen")
 
 # A 1 s timer's delay: a healthy loop is below 10 ms, a heartbeat (1 s) is in danger above 500 ms.
@@ -81,6 +94,9 @@ class Metrics:
         self.worker_restarts = counter("worker_restarts", "Child processes replaced.", "worker", "reason")
         self.loop_lag = histogram(
             "loop_lag_seconds", "Delay of a 1 s timer: the event loop's health.", _LAG_BUCKETS_S
+        )
+        self.control_connections = counter(
+            "control_connections", "Connections to the local sockets, by how they ended.", "socket", "end"
         )
         self.memory_plan = gauge("memory_plan", "State set: the memory plan in force.", "plan")
         self.memory_plan_changes = counter("memory_plan_changes", "Changes of the memory plan while running.")
@@ -274,6 +290,9 @@ class Metrics:
         for worker in WORKERS:
             for reason in RESTART_REASONS:
                 self.worker_restarts.labels(worker, reason)
+        for name in CONTROL_SOCKETS:
+            for end in CONTROL_ENDS:
+                self.control_connections.labels(name, end)
         for origin in ORIGINS:
             for dataset in datasets:
                 self.samples.labels(origin, dataset)
@@ -289,6 +308,10 @@ class Metrics:
         """Exactly one plan is 1."""
         for plan in MEMORY_PLANS:
             self.memory_plan.labels(plan).set(1 if plan == name else 0)
+
+    def count_connection(self, name: str, end: str) -> None:
+        """A connection to the local socket `name` ended so."""
+        self.control_connections.labels(name, end).inc()
 
     def render(self) -> bytes:
         """The exposition text, with the phase under way counted up to now."""

@@ -17,7 +17,8 @@ import trio
 
 from swarmd.api import Api
 from swarmd.config import Config
-from swarmd.control.http import BODY_BYTES_MAX
+from swarmd.control.gate import gate_of
+from swarmd.control.http import BODY_BYTES_MAX, Service
 from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.datadir import DataDir, Lock
 from swarmd.launch import child_specs, summary
@@ -99,8 +100,10 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     )
     async with trio.open_nursery() as processes:
         processes.start_soon(_signals, node, processes.cancel_scope)
-        processes.start_soon(serve, unix, router(api.operator_routes()), BODY_BYTES_MAX)
-        processes.start_soon(serve, tcp, router(api.public_routes(), hosts=frozenset({host})))
+        for_operator = Service(router(api.operator_routes()), body_bytes_max=BODY_BYTES_MAX)
+        for_probes = Service(router(api.public_routes()), gate=gate_of(frozenset({host.lower()})))
+        processes.start_soon(serve, unix, for_operator, partial(node.metrics.count_connection, "unix"))
+        processes.start_soon(serve, tcp, for_probes, partial(node.metrics.count_connection, "tcp"))
         processes.start_soon(measure_lag, node.metrics)
         processes.start_soon(guard.run)
         await _start_children(node, children, processes)

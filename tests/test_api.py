@@ -47,7 +47,7 @@ def api(info: dict[str, dict[str, Any]] = STARTED, at: Any = None) -> Api:
 
 
 async def ask(one: Api, path: str, *, method: str = "GET", body: bytes = b"", **query: str) -> Response:
-    return await one.operator_routes()[method, path](Request(method, path, query, "localhost", body))
+    return await one.operator_routes()[method, path](Request(method, path, query, body))
 
 
 def decoded(response: Response) -> Any:

@@ -1,57 +1,49 @@
 """The two listeners: a Unix socket for the operator's commands, a loopback TCP port for Prometheus and probes.
 
-Only the Unix socket, which the file system guards (0600), can change anything. The TCP side answers three paths and, against DNS
-rebinding, only to a `Host` that is a number, `localhost`, or the configured address.
+Only the Unix socket, which the file system guards (0600), can change anything. The TCP side answers three paths, and no web page
+(`gate`). Each listener has places of its own, so that a crowd on the port leaves the operator's socket alone, and no connection
+ends more than itself.
 """
 
 import logging
 import os
-import re
 import socket
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
 from pathlib import Path
 
 import trio
 
-from swarmd.control.http import CONNECTIONS_MAX, Handler, Request, Response, as_json, serve_connection
+from swarmd.control.http import End, Handler, Request, Response, Service, as_json, serve_connection
+from swarmd.control.places import Place, Places
 from swarmd.errors import PortTaken
 from swarmd.owned import make_own
 
+# Of one listener. Prometheus, probes and commands are some; twice this leaves most of the 256 descriptors that macOS gives.
+CONNECTIONS_MAX = 64
+# From the first byte of a connection to its last, without the time that the handler takes: Prometheus gives a scrape ten seconds.
+PATIENCE_S = 10.0
+# After an accept that failed: the system is short of something. Ten tries a second cost nothing.
+ACCEPT_PAUSE_S = 0.1
+
 log = logging.getLogger(__name__)
 Routes = dict[tuple[str, str], Callable[[Request], Awaitable[Response]]]
+Count = Callable[[End], None]
 
 
-def router(routes: Routes, *, hosts: frozenset[str] | None = None) -> Handler:
-    """A handler that looks (method, path) up, and refuses a foreign `Host` when `hosts` is given."""
+def router(routes: Routes) -> Handler:
+    """A handler that looks (method, path) up; HEAD is a GET whose body is not sent."""
+    paths = frozenset(path for _, path in routes)
 
     async def handle(request: Request) -> Response:
-        if hosts is not None and not _host_is_ours(request.host, hosts):
-            return Response(b"unknown host\n", 421)
-        route = routes.get((request.method, request.path))
+        method = "GET" if request.method == "HEAD" else request.method
+        route = routes.get((method, request.path))
+        if route is None and request.path in paths:
+            return as_json({"error": "method not allowed"}, 405)
         if route is None:
-            known = request.path in {path for _, path in routes}
-            return as_json(
-                {"error": "method not allowed" if known else "no such path"}, 405 if known else 404
-            )
-        try:
-            return await route(request)
-        except Exception:  # a question must never end the node; the traceback is for its log
-            log.exception("%s %s failed", request.method, request.path)
-            return as_json({"error": "internal error; see the node's log"}, 500)
+            return as_json({"error": "no such path"}, 404)
+        return await route(request)
 
     return handle
-
-
-def _host_is_ours(host: str, hosts: frozenset[str]) -> bool:
-    name = re.sub(r":\d{1,5}$", "", host)
-    if name in hosts or name == "localhost":
-        return True
-    try:
-        ip_address(name[1:-1] if name.startswith("[") and name.endswith("]") else name)
-    except ValueError:
-        return False
-    return True
 
 
 async def open_unix(path: Path) -> trio.SocketListener:
@@ -85,12 +77,48 @@ async def open_tcp(host: str, port: int, *, explicit: bool) -> tuple[trio.Socket
     return listeners[0], int(listeners[0].socket.getsockname()[1])
 
 
-async def serve(listener: trio.SocketListener, handler: Handler, body_bytes_max: int = 0) -> None:
-    """Serve connections until cancelled, `CONNECTIONS_MAX` at a time; bodies of requests as `serve_connection` says."""
-    limiter = trio.CapacityLimiter(CONNECTIONS_MAX)
+async def serve(
+    listener: trio.abc.Listener[trio.abc.HalfCloseableStream],
+    service: Service,
+    count: Count,
+    connections_max: int = CONNECTIONS_MAX,
+) -> None:
+    """Serve connections until cancelled, `connections_max` at a time; `count` is told how each ended.
 
-    async def connection(stream: trio.SocketStream) -> None:
-        async with limiter:
-            await serve_connection(stream, handler, body_bytes_max=body_bytes_max)
+    An accept that fails is tried again: it costs the connection that waited longest, which frees a descriptor, and a pause.
+    """
+    places, kinds_told = Places(connections_max, PATIENCE_S), set[type[Exception]]()
 
-    await trio.serve_listeners(connection, [listener])
+    async def connection(stream: trio.abc.HalfCloseableStream, place: Place | None) -> None:
+        try:
+            end = await _within(place, stream, service)
+        except Exception as error:  # no connection may end more than itself
+            end = End.FAILED
+            if type(error) not in kinds_told:  # a stranger decides how often
+                kinds_told.add(type(error))
+                log.exception("a connection failed; further %s are only counted", type(error).__name__)
+        finally:
+            if place is not None:
+                places.leave(place)
+        count(end)
+
+    async with listener, trio.open_nursery() as nursery:
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError:
+                count(End.UNACCEPTED)
+                places.make_room()
+                await trio.sleep(ACCEPT_PAUSE_S)
+            else:
+                nursery.start_soon(connection, stream, places.take())
+
+
+async def _within(place: Place | None, stream: trio.abc.HalfCloseableStream, service: Service) -> End:
+    """How a connection ended in its place; one without a place is closed unread."""
+    if place is None:
+        await trio.aclose_forcefully(stream)
+        return End.CROWDED
+    with place.scope:
+        return await serve_connection(stream, service, place.in_hand)
+    return End.EVICTED if place.is_evicted else End.LATE

@@ -1,71 +1,20 @@
-"""The control interface: what it answers, whom it does not, and what becomes of clients that misbehave."""
+"""The listeners: where they are, whom they keep waiting, and what a crowd or a failing accept costs."""
 
-import json
+import errno
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
-from swarmd.control.http import (
-    HEADERS_BYTES_MAX,
-    IDLE_S,
-    READ_BYTES,
-    Handler,
-    Request,
-    Response,
-    as_json,
-    serve_connection,
-)
-from swarmd.control.server import Routes, open_tcp, open_unix, router, serve
+from swarmd.control.http import End, Request, Response, Service
+from swarmd.control.server import ACCEPT_PAUSE_S, PATIENCE_S, open_tcp, open_unix
 from swarmd.errors import PortTaken, StateError
-
-
-async def echo(request: Request) -> Response:
-    return as_json({"path": request.path, "query": dict(request.query)})
-
-
-ROUTES: Routes = {("GET", "/v1/status"): echo, ("POST", "/v1/stop"): echo}
-
-
-@asynccontextmanager
-async def connected(handler: Handler, body_bytes_max: int = 0) -> AsyncIterator[trio.abc.Stream]:
-    """The client's end of a connection that is being served."""
-    ours, theirs = trio.testing.memory_stream_pair()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(serve_connection, theirs, handler, body_bytes_max=body_bytes_max))
-        yield ours
-        nursery.cancel_scope.cancel()
-
-
-async def exchange(handler: Handler, request: bytes, body_bytes_max: int = 0) -> bytes:
-    """Everything that comes back until the server closes or waits for more."""
-    async with connected(handler, body_bytes_max) as stream:
-        await stream.send_all(request)
-        await trio.testing.wait_all_tasks_blocked()
-        return bytes(await stream.receive_some(100_000))
-
-
-def request(target: str, *, method: str = "GET", host: str = "localhost") -> bytes:
-    return f"{method} {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
-
-
-def status_of(answer: bytes) -> int:
-    return int(answer.split(b" ", 2)[1])
-
-
-async def test_a_known_path_is_answered_with_its_query() -> None:
-    answer = await exchange(router(ROUTES), request("/v1/status?last=3&a=%20b"))
-    head, body = answer.split(b"\r\n\r\n")
-    assert status_of(answer) == 200
-    assert json.loads(body) == {"path": "/v1/status", "query": {"last": "3", "a": " b"}}
-    assert b"\r\nX-Content-Type-Options: nosniff" in head
+from swarmd.metrics import CONTROL_ENDS
+from tests.control.served import ROUTER, all_of, answer_to, request, served, status_of
 
 
 @pytest.mark.parametrize(
@@ -76,137 +25,17 @@ async def test_a_known_path_is_answered_with_its_query() -> None:
         ("GET", "/v1/../v1/status", 404),
         ("POST", "/v1/nothing", 404),
         ("POST", "/v1/status", 405),
-        ("GET", "/v1/stop", 405),
-        ("DELETE", "/v1/stop", 405),
+        ("GET", "/v1/publish", 405),
+        ("DELETE", "/v1/publish", 405),
+        ("OPTIONS", "/v1/status", 405),
+        ("TRACE", "/v1/status", 405),
     ],
 )
 async def test_what_is_not_there_is_told_from_what_is_not_allowed(
     method: str, target: str, status: int
 ) -> None:
-    assert status_of(await exchange(router(ROUTES), request(target, method=method))) == status
-
-
-@pytest.mark.parametrize(
-    "host",
-    ["127.0.0.1:9810", "127.0.0.1", "localhost:9810", "localhost", "[::1]:9810", "[::1]", "10.2.3.4", "node", "node:9810"],
-)  # fmt: skip
-async def test_hosts_that_are_ours(host: str) -> None:
-    handler = router(ROUTES, hosts=frozenset({"node"}))
-    assert status_of(await exchange(handler, request("/v1/status", host=host))) == 200
-
-
-@pytest.mark.parametrize(
-    "host",
-    ["evil.example", "evil.example:9810", "127.0.0.1.evil.example", "localhost.evil.example", "evil.example:1:2", "", "1..2"],
-)  # fmt: skip
-async def test_a_rebound_name_is_refused(host: str) -> None:
-    handler = router(ROUTES, hosts=frozenset({"node"}))
-    assert status_of(await exchange(handler, request("/v1/status", host=host))) == 421
-
-
-async def test_the_socket_does_not_care_for_hosts() -> None:
-    assert status_of(await exchange(router(ROUTES), request("/v1/status", host="evil.example"))) == 200
-
-
-async def test_one_connection_takes_many_requests() -> None:
-    async with connected(router(ROUTES)) as stream:
-        for number in range(3):
-            await stream.send_all(request(f"/v1/status?n={number}"))
-            await trio.testing.wait_all_tasks_blocked()
-            assert f'"n": "{number}"'.encode() in await stream.receive_some(10_000)
-
-
-async def test_a_body_nobody_asked_for_is_passed_over() -> None:
-    posted = b"POST /v1/stop HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" + request("/v1/status")
-    answer = await exchange(router(ROUTES), posted)
-    assert answer.count(b"HTTP/1.1 200") == 2
-
-
-async def length(request: Request) -> Response:
-    return as_json({"length": len(request.body)})
-
-
-TAKING: Routes = {("POST", "/v1/publish"): length, ("GET", "/v1/status"): echo}
-
-
-def posted(body: bytes) -> bytes:
-    return b"POST /v1/publish HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-
-
-@pytest.mark.parametrize("size", [0, 1, READ_BYTES, 3 * READ_BYTES + 1])
-async def test_a_body_is_read_whole_and_the_connection_goes_on(size: int) -> None:
-    sent = posted(b"x" * size) + request("/v1/status")
-    answer = await exchange(router(TAKING), sent, 3 * READ_BYTES + 1)
-    assert b'{"length": %d}' % size in answer
-    assert answer.count(b"HTTP/1.1 200") == 2
-
-
-async def test_a_longer_body_is_refused_unread_and_the_connection_closed() -> None:
-    called = list[Request]()
-
-    async def note(request: Request) -> Response:
-        called.append(request)
-        return Response(b"")
-
-    answer = await exchange(router({("POST", "/v1/publish"): note}), posted(b"x" * 101), 100)
-    assert status_of(answer) == 413
-    assert called == []
-
-
-async def test_a_body_in_pieces_is_one_body() -> None:
-    sent = b"POST /v1/publish HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
-    assert b'{"length": 5}' in await exchange(router(TAKING), sent, 100)
-
-
-async def test_a_body_that_never_ends_is_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
-    async with connected(router(TAKING), 100) as stream:
-        await stream.send_all(posted(b"x" * 50)[:-1])
-        assert await stream.receive_some(1) == b""
-        assert trio.current_time() == IDLE_S
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"GET /v1/status HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 2 * HEADERS_BYTES_MAX + b"\r\n\r\n",
-        b"GET /" + b"x" * 2 * HEADERS_BYTES_MAX,
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-        b"GET /v1/status HTTP/1.1\r\n\r\n",
-        b"GET /v1/status HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
-    ],
-    ids=["header", "target", "tls", "no host", "length"],
-)
-async def test_what_is_no_small_request_is_cut_off(sent: bytes) -> None:
-    assert await exchange(router(ROUTES), sent) == b""
-
-
-async def test_an_idle_connection_is_closed(autojump_clock: trio.testing.MockClock) -> None:
-    async with connected(router(ROUTES)) as stream:
-        assert await stream.receive_some(1) == b""
-        assert trio.current_time() == IDLE_S
-
-
-async def test_a_request_in_drops_does_not_keep_a_connection(autojump_clock: trio.testing.MockClock) -> None:
-    async with connected(router(ROUTES)) as stream:
-        with suppress(trio.BrokenResourceError):
-            for byte in request("/v1/status"):
-                await stream.send_all(bytes([byte]))
-                await trio.sleep(1)
-        assert IDLE_S <= trio.current_time() <= IDLE_S + 1
-
-
-async def test_a_client_that_goes_away_ends_nothing() -> None:
-    ours, theirs = trio.testing.memory_stream_pair()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve_connection, theirs, router(ROUTES))
-        await ours.send_all(request("/v1/status")[:10])
-        await ours.aclose()
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_not_json_is_never_sent(value: float) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        as_json({"loss": value})
+    answer, _ = await answer_to(ROUTER, request(target, method=method))
+    assert status_of(answer) == status
 
 
 async def test_the_socket_is_the_owners_alone(tmp_path: Path) -> None:
@@ -253,47 +82,100 @@ async def test_an_address_that_is_not_ours_is_refused() -> None:
         await open_tcp("203.0.113.1", 0, explicit=True)
 
 
-class Arrivals(trio.abc.Listener[trio.abc.Stream]):  # type: ignore[misc]
-    """A listener whose clients come through a channel."""
+def test_every_end_is_a_label() -> None:
+    assert tuple(End) == CONTROL_ENDS
+
+
+async def test_the_client_that_waited_longest_makes_room() -> None:
+    async with served(ROUTER, connections_max=3) as one:
+        silent = [one.connect() for _ in range(3)]
+        await trio.testing.wait_all_tasks_blocked()
+        assert status_of(await one.ask(request("/v1/status"))) == 200
+        assert await silent[0].receive_some(1) == b""
+        await silent[1].send_all(request("/v1/status"))
+        assert status_of(await all_of(silent[1])) == 200
+    assert one.ends == [End.EVICTED, End.ANSWERED, End.ANSWERED]
+
+
+async def test_a_crowd_of_silent_clients_keeps_nobody_from_an_answer() -> None:
+    async with served(ROUTER, connections_max=4) as one:
+        crowd = []
+        for _ in range(100):
+            crowd += [one.connect() for _ in range(5)]
+            assert status_of(await one.ask(request("/v1/status"))) == 200
+    assert one.ends.count(End.ANSWERED) == 100
+    assert one.ends.count(End.EVICTED) == 500 - 3
+
+
+async def test_places_are_given_back() -> None:
+    async with served(ROUTER, connections_max=2) as one:
+        for _ in range(10):
+            assert status_of(await one.ask(request("/v1/status"))) == 200
+    assert one.ends == [End.ANSWERED] * 10
+
+
+class Slow:
+    """A handler that is at work until it is let go."""
 
     def __init__(self) -> None:
-        self.arrive, self._arrived = trio.open_memory_channel[trio.abc.Stream](9)
+        self.go = trio.Event()
 
-    async def accept(self) -> trio.abc.Stream:
-        return await self._arrived.receive()
-
-    async def aclose(self) -> None:
-        await trio.lowlevel.checkpoint()
+    async def __call__(self, request: Request) -> Response:
+        await self.go.wait()
+        return Response(b"done")
 
 
-async def test_more_clients_than_places_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarmd.control.server.CONNECTIONS_MAX", 1)
-    listener, served = Arrivals(), list[str]()
+async def test_whom_we_are_at_work_for_is_neither_evicted_nor_late(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    slow = Slow()
+    async with served(slow, connections_max=2) as one:
+        served_first, silent = one.connect(), one.connect()
+        await served_first.send_all(request("/"))
+        await trio.sleep(PATIENCE_S / 2)
+        newer = one.connect()
+        assert await silent.receive_some(1) == b""
+        await newer.send_all(request("/"))
+        await trio.sleep(10 * PATIENCE_S)
+        slow.go.set()
+        assert (await all_of(served_first)).endswith(b"done")
+        assert (await all_of(newer)).endswith(b"done")
+    assert one.ends == [End.EVICTED, End.ANSWERED, End.ANSWERED]
 
-    async def note(request: Request) -> Response:
-        served.append(request.path)
-        return Response(b"")
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve, listener, note)
-        clients = []
-        for path in ("/first", "/second"):
-            ours, theirs = trio.testing.memory_stream_pair()
-            listener.arrive.send_nowait(theirs)
-            await ours.send_all(request(path))
-            await trio.testing.wait_all_tasks_blocked()
-            clients.append(ours)
-        assert served == ["/first"]
-        await clients[0].aclose()
+async def test_when_we_are_at_work_for_all_a_newcomer_is_closed_unread() -> None:
+    slow = Slow()
+    async with served(slow, connections_max=1) as one:
+        first = one.connect()
+        await first.send_all(request("/"))
         await trio.testing.wait_all_tasks_blocked()
-        assert served == ["/first", "/second"]
-        nursery.cancel_scope.cancel()
+        assert await one.ask(request("/")) == b""
+        slow.go.set()
+        assert (await all_of(first)).endswith(b"done")
+    assert one.ends == [End.CROWDED, End.ANSWERED]
 
 
-async def test_a_handler_that_fails_costs_an_answer_and_not_the_node() -> None:
-    async def broken(request: Request) -> Response:
-        raise ZeroDivisionError
+@pytest.mark.parametrize(
+    "number",
+    [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED, errno.EPERM, errno.EIO],
+)
+async def test_an_accept_that_fails_ends_nothing_and_makes_room(
+    number: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with served(ROUTER) as one:
+        silent = one.connect()
+        await trio.testing.wait_all_tasks_blocked()
+        one.listener.arrive(OSError(number, "no more"))
+        assert status_of(await one.ask(request("/v1/status"))) == 200
+        assert await silent.receive_some(1) == b""
+        assert trio.current_time() == ACCEPT_PAUSE_S
+    assert one.ends == [End.UNACCEPTED, End.EVICTED, End.ANSWERED]
 
-    answer = await exchange(router({("GET", "/v1/status"): broken}), request("/v1/status"))
-    assert status_of(answer) == 500
-    assert b"ZeroDivisionError" not in answer
+
+async def test_stopping_closes_every_connection() -> None:
+    async with served(Service(Slow())) as one:
+        waiting, silent = one.connect(), one.connect()
+        await waiting.send_all(request("/"))
+        await trio.testing.wait_all_tasks_blocked()
+    assert [await stream.receive_some(1) for stream in (waiting, silent)] == [b"", b""]
+    assert one.ends == []

@@ -1,0 +1,60 @@
+"""Places for connections: a fixed number, a deadline for each, and who leaves when another needs one."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import trio
+
+
+class Place:
+    """One connection's. Its task runs within `scope`."""
+
+    def __init__(self, patience_s: float) -> None:
+        self.scope = trio.CancelScope(deadline=trio.current_time() + patience_s)
+        self.is_evicted = False
+        self.is_in_hand = False
+
+    @contextmanager
+    def in_hand(self) -> Iterator[None]:
+        """While we work for the client: neither the deadline nor another client interrupts that."""
+        left_s = self.scope.deadline - trio.current_time()
+        self.scope.deadline, self.is_in_hand = math.inf, True
+        try:
+            yield
+        finally:
+            self.scope.deadline, self.is_in_hand = trio.current_time() + left_s, False
+
+    def evict(self) -> None:
+        """End the connection at the next turn of the loop."""
+        self.is_evicted = True
+        self.scope.cancel()
+
+
+class Places:
+    """At most `num_max`. A connection has one request, so the one that came first has waited longest for its client."""
+
+    def __init__(self, num_max: int, patience_s: float) -> None:
+        self._num_max, self._patience_s = num_max, patience_s
+        self._taken: dict[Place, None] = {}  # in order of arrival
+
+    def take(self) -> Place | None:
+        """A place; when all are taken, that of the connection that waited longest. None when we are at work for every one."""
+        if len(self._taken) >= self._num_max and not self.make_room():
+            return None
+        place = Place(self._patience_s)
+        self._taken[place] = None
+        return place
+
+    def make_room(self) -> bool:
+        """Evict the connection that waited longest, if any waits for its client."""
+        oldest = next((place for place in self._taken if not place.is_in_hand), None)
+        if oldest is None:
+            return False
+        oldest.evict()
+        del self._taken[oldest]
+        return True
+
+    def leave(self, place: Place) -> None:
+        """The connection is closed."""
+        self._taken.pop(place, None)
