@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-ingest chaos attack fuzz clean
+.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-ingest chaos attack fuzz fuzz-http clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -77,6 +77,9 @@ attack: $(VENV)/.dev ## hostile peers against real nodes, one attack after anoth
 TIME ?= 60
 fuzz: $(VENV)/.fuzz ## coverage-guided fuzzing of everything that reads strangers' bytes, TIME=60 seconds in all
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --time $(TIME)
+
+fuzz-http: $(VENV)/.dev ## ten million targets and a million requests against the local HTTP interface; a quarter of an hour
+	@$(BIN)/python -m tests.fuzz.http_runs
 
 clean: ## remove the environment and what runs left behind
 	rm -rf $(VENV) runs build dist .pytest_cache .mypy_cache .ruff_cache

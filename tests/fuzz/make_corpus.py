@@ -13,6 +13,7 @@ import msgpack
 from swarmd.protocol.manifest import FOLDER as MANIFESTS
 from swarmd.protocol.manifest import load_manifest
 from swarmd.swarm.exchange import encode_frame
+from tests.control.nasty import WHOLE
 from tests.fuzz.behind import good_header
 from tests.protocol.case import BODY, COMPRESSED_BODY, COMPRESSED_BOMB
 from tests.protocol.cases import all_cases
@@ -21,6 +22,7 @@ from tests.protocol.make_vectors import SMALL
 
 CORPUS = Path(__file__).parent / "corpus"
 SEED_BYTES_MAX = 6000
+HTTP_BYTES_MAX = 300
 _ID = "12D3KooWQYhTNQdmr3ArTeUHRYzFg94BKyTkoWBDWez9kSCVe2Xo"
 
 
@@ -32,6 +34,7 @@ def main() -> None:
         "manifest": manifest_seeds(),
         "peers": peers_seeds(),
         "contribute": contribute_seeds(),
+        "http": http_seeds(),
     }.items():
         folder = CORPUS / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -140,6 +143,13 @@ def contribute_seeds() -> Iterator[bytes]:
     yield b'{"counter": ' + b"9" * 5000 + b"}"
     yield b"[" * 2000
     yield b"\xff\xfe\n\n[]\n7"
+
+
+def http_seeds() -> Iterator[bytes]:
+    """What is asked of the local sockets: short requests, to one socket and the other."""
+    short = [request for request in WHOLE if len(request) <= HTTP_BYTES_MAX]
+    for number, request in enumerate(short):
+        yield bytes([number & 1 | 0xF0]) + request
 
 
 if __name__ == "__main__":
