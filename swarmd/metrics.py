@@ -22,6 +22,7 @@ DISCARD_REASONS = (
     "held_out",
     "duplicate",
     "scorer_failed",
+    "deadline",
     "disk_full",
     "queue_full",
     "invalid",

@@ -121,7 +121,10 @@ class QuestionsSettings(Section):
         " start without every step, or set only the limits on memory and CPU (for measurements).",
     )
     deadline_s: float = Field(
-        20.0, gt=0, description="After this a scoring is killed and counts as zero reward."
+        20.0,
+        gt=0,
+        description="After this a scoring is killed: own answers count as zero reward, other people's are dropped, and have far"
+        " less time (see [trust](../trust.md)).",
     )
 
     @field_validator("sandbox", mode="before")

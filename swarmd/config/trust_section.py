@@ -51,7 +51,8 @@ class TrustSettings(Section):
         250,
         ge=1,
         le=64_000,
-        description="Milliseconds of scoring a second: a quarter of a core, or 50 batches of `tiny` at 5 ms.",
+        description="Milliseconds of scoring a second: a quarter of a core, or 50 batches of `tiny` at 5 ms. A worker that"
+        " idles counts as one that computes.",
     )
     quota_burst_s: int = Field(
         40,

@@ -99,11 +99,18 @@ class Ingest:
         if not batches:
             return
         num_rollouts = len(_rollouts(batches))
+        began_s = trio.current_time()
         try:
             scores = await self._score(batches)
         except (LocalError, ValueError) as error:
+            # What it cost is not known, and these texts may be what ended the scorer: their author pays for a deadline at most.
+            took_s = trio.current_time() - began_s
+            self._charge(batches[0].signed.header.author, min(took_s, self.deadline_s))
             self._discard("scorer_failed", num_rollouts)
             log.warning("external batches could not be scored: %s", error)
+            return
+        if "deadline" in scores["reasons"]:  # what was not scored is not wrong either
+            self._discard("deadline", num_rollouts)
             return
         if any(scores["held_out"]):  # no honest node generates on these
             self._discard("held_out", num_rollouts)
@@ -206,12 +213,16 @@ class Ingest:
     def _account(self, author: bytes, scores: dict[str, Any]) -> None:
         """Charge what the scoring took, and count what the scorer saw the author's text try."""
         now_s = self.now_ms() / 1000
-        self.trust.quotas.charge_cpu(author, scores["cpu_s"], now_s)
+        self._charge(author, scores["cpu_s"] + scores["held_s"])
         for evidence in found_by_scorer(scores["reasons"]):
             self.metrics.trust_evidence.labels(evidence).inc()
             if self.trust.standings.accuse(author, evidence, now_s) is not None:
                 self.metrics.trust_bans.labels("points").inc()
                 log.warning("%s is banned for now: %s", peer_id_of(author), evidence)
+
+    def _charge(self, author: bytes, seconds: float) -> None:
+        if author != self.author:
+            self.trust.quotas.charge_scoring(author, seconds, self.now_ms() / 1000)
 
     def _discard(self, reason: str, num: int) -> None:
         if num:

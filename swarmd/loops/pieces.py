@@ -1,4 +1,7 @@
-"""Score a stranger's batch in pieces: the scorer takes one call after the other, and own ones wait behind one piece at most."""
+"""Score a stranger's batch in pieces, and no longer than it may take.
+
+Own scores never wait for a stranger's. Own questions do, for those of one piece.
+"""
 
 import time
 from collections import Counter
@@ -7,37 +10,47 @@ from typing import Any
 
 from swarmd.loops.ports import SCORER_HANG_S, Caller
 
-# Completions of one call: about 0.1 s of a core. The largest batch (64 rollouts of 64) is 0.8 s, and a flood of those left own
-# rounds a third of their pace. At half, a worker's start (9 ms) is a fifth of the work; at double, own calls wait twice as long.
+# Completions of one call: about 0.1 s of a core; the largest batch (64 rollouts of 64) is 0.8 s. At half, a worker's start (9 ms)
+# is a fifth of the work; at double, twice as much is in vain when a question turns out to be held out.
 COMPLETIONS_MAX = 512
 # Questions of one call, each made anew in 0.03 to 3 ms: as many as one message may ask.
 ITEMS_MAX = 64
+# How long one author's workers may hold their place in a turn, computing or idle: five times what the largest batch takes. The next
+# author waits for so long behind a worker that sleeps. At half, a machine a quarter as fast as ours would drop honest batches.
+HELD_S, HELD_S_A_COMPLETION = 0.5, 0.001
 
 
 async def score_in_pieces(
     scorer: Caller, items: Sequence[Sequence[Any]], deadline_s: float
 ) -> dict[str, Any]:
-    """As the scorer's `score` for `[[dataset, seed, [text, ...]], ...]`, whose deadline holds for all pieces together.
+    """As the scorer's `score_external` for `[[dataset, seed, [text, ...]], ...]`, whose limits hold for all pieces together.
 
-    After a piece with a held-out question nothing more is scored, nor answered: no honest node asks one.
+    After a piece with a held-out question, or one that was not scored in time, nothing more is scored, nor answered: no honest
+    node asks the one, and who caused the other shall not cause it again.
 
     Raises:
         LocalError: the scorer died, or does not answer.
     """
     ends_s = time.monotonic() + deadline_s
-    whole: dict[str, Any] = {"prompts": [], "held_out": [], "rewards": [], "cpu_s": 0.0}
+    held_s_max = HELD_S + HELD_S_A_COMPLETION * sum(len(texts) for _, _, texts in items)
+    whole: dict[str, Any] = {"prompts": [], "held_out": [], "rewards": [], "cpu_s": 0.0, "held_s": 0.0}
     reasons: Counter[str] = Counter()
     for piece in pieces(items):
         # a piece for which no time is left is answered at once, with the reason `deadline`
         left_s = max(0.0, ends_s - time.monotonic())
         scores = await scorer.call(
-            "score", items=piece, deadline_s=left_s, within_s=2 * deadline_s + SCORER_HANG_S
+            "score_external",
+            items=piece,
+            deadline_s=left_s,
+            held_s_max=max(0.0, held_s_max - whole["held_s"]),
+            within_s=2 * deadline_s + SCORER_HANG_S,
         )
         for key in ("prompts", "held_out", "rewards"):
             whole[key] += scores[key]
-        whole["cpu_s"] += scores["cpu_s"]
+        for key in ("cpu_s", "held_s"):
+            whole[key] += scores[key]
         reasons.update(scores["reasons"])
-        if any(scores["held_out"]):
+        if any(scores["held_out"]) or reasons["deadline"]:
             break
     return {**whole, "reasons": dict(reasons)}
 

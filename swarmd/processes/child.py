@@ -61,6 +61,9 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 def _serve_blocking(service_type: Any, sock: socket.socket) -> None:
     requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    beside: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    ops_beside: frozenset[str] = getattr(service_type, "BESIDE", frozenset())
+    service: Any = None
     lock = threading.Lock()
 
     def send(message: dict[str, Any]) -> None:
@@ -77,23 +80,28 @@ def _serve_blocking(service_type: Any, sock: socket.socket) -> None:
                 if request["op"] == "ping":
                     send({"id": request["id"], "result": None})
                 else:
-                    requests.put(request)
+                    (beside if request["op"] in ops_beside else requests).put(request)
         os._exit(0)
 
+    def serve(waiting: queue.SimpleQueue[dict[str, Any]]) -> None:
+        nonlocal service
+        while True:
+            request = waiting.get()
+            try:
+                if request["op"] == "start":
+                    service = service_type(emit, **request["args"])
+                    result = service.start()
+                else:
+                    result = _operation(service, request["op"])(**request["args"])
+                reply = {"id": request["id"], "result": result}
+            except Exception as error:  # noqa: BLE001 - the boundary: whatever failed is the caller's to see, as data
+                reply = {"id": request["id"], "error": describe(error)}
+            send(reply)
+
     threading.Thread(target=watch, name="socket", daemon=True).start()
-    service: Any = None
-    while True:
-        request = requests.get()
-        try:
-            if request["op"] == "start":
-                service = service_type(emit, **request["args"])
-                result = service.start()
-            else:
-                result = _operation(service, request["op"])(**request["args"])
-            reply = {"id": request["id"], "result": result}
-        except Exception as error:  # noqa: BLE001 - the boundary: whatever failed is the caller's to see, as data
-            reply = {"id": request["id"], "error": describe(error)}
-        send(reply)
+    if ops_beside:
+        threading.Thread(target=serve, args=(beside,), name="beside", daemon=True).start()
+    serve(requests)
 
 
 def _receive(sock: socket.socket) -> bytes:

@@ -1,10 +1,13 @@
 """What the scorer child serves: prompts for addresses of questions, and rewards for completions, within a deadline.
 
-Plain blocking code. A completion never enters this process's interpreter as anything but a string that is passed on; what comes
-back from a worker is numbers. Whatever a worker or the zygote does, a call ends, and unscored completions get 0 and a reason.
+Plain blocking code. Other people's completions are scored in a thread of their own: own questions and scores do not wait for a
+stranger's worker, however long it takes. A completion never enters this process's interpreter as anything but a string that is
+passed on; what comes back from a worker is numbers. Whatever a worker or the zygote does, a call ends, and unscored completions
+get 0 and a reason.
 """
 
 import importlib.metadata
+import math
 import platform
 import time
 from collections import Counter
@@ -37,7 +40,9 @@ class ScorerService:
         zygote: the module run as the zygote; tests put one with misbehaving scorers here.
     """
 
-    OPS = frozenset({"questions", "score"})
+    OPS = frozenset({"questions", "score", "score_external"})
+    BESIDE = frozenset({"score_external"})
+    """Served in a second thread (`swarmd.processes.child`)."""
 
     def __init__(
         self,
@@ -110,32 +115,39 @@ class ScorerService:
             ConfigError: an address outside the manifest or [0, 2^31), or more than `ITEMS_MAX`.
             LocalError: two zygotes in a row died over it.
         """
-        addresses = [self._address(dataset, seed) for dataset, seed in _bounded(items)]
-        questions = self._ask_questions(addresses)
-        prompts = ["" if question is None else self._manifest.render(question) for question in questions]
-        return {
-            "prompts": prompts,
-            "held_out": [not prompt or self._manifest.is_held_out(prompt) for prompt in prompts],
-        }
+        return self._questions([self._address(dataset, seed) for dataset, seed in _bounded(items)])[0]
 
     def score(self, items: Sequence[Sequence[Any]], deadline_s: float) -> dict[str, Any]:
-        """Rewards of `[[dataset, seed, [text, ...]], ...]`, each in [0, 1], with the prompts.
+        """Rewards of `[[dataset, seed, [text, ...]], ...]` of this node, each in [0, 1], with the prompts.
 
         `deadline_s` is wall time for the call; what is not scored by then has 0 and the reason `deadline`. `reasons` counts the
-        completions by reason, leaving out those that were simply scored. `cpu_s` is what the call cost in CPU seconds, here, in the
-        zygote and in the workers (regeneration, fork, scoring, and whatever a text did until it was killed); what a zygote that
-        died had spent is not known.
+        completions by reason, leaving out those that were simply scored. `cpu_s` is what the call cost in CPU seconds here and in
+        the zygote (regeneration, forks); what a zygote that died had spent is not known. `held_s` is how long its workers held
+        their place: CPU time, whatever a text did until it was killed, and idleness, without what they had to wait for a core.
 
         Raises: as `questions`.
         """
+        return self._score(items, deadline_s, math.inf)
+
+    def score_external(
+        self, items: Sequence[Sequence[Any]], deadline_s: float, held_s_max: float
+    ) -> dict[str, Any]:
+        """As `score`, for other people's completions; the reason is `deadline` also for what `held_s_max` of `held_s` left over."""
+        return self._score(items, deadline_s, held_s_max)
+
+    def close(self) -> None:
+        """End the zygote and its workers; the end of this process does the same."""
+        self._zygote.close()
+
+    def _score(self, items: Sequence[Sequence[Any]], deadline_s: float, held_s_max: float) -> dict[str, Any]:
         ends = time.monotonic() + deadline_s
-        started_cpu_s = self._cpu_s()
+        started_cpu_s = time.thread_time()
         wanted = [
             ScoreItem(*self._address(dataset, seed), _texts(texts))
             for dataset, seed, texts in _bounded(items)
         ]
-        answer = self.questions([(item.dataset, item.seed) for item in wanted])
-        scored = score_batch(self._zygote, wanted, ends)
+        answer, asking_cpu_s = self._questions([(item.dataset, item.seed) for item in wanted])
+        scored = score_batch(self._zygote, wanted, ends, held_s_max)
         reasons = Counter(
             score.reason.name.lower()
             for scores in scored.scores_RG
@@ -143,12 +155,20 @@ class ScorerService:
             if score.reason is not Reason.SCORED
         )
         rewards_RG = [[score.reward for score in scores] for scores in scored.scores_RG]
-        cpu_s = self._cpu_s() - started_cpu_s
-        return {**answer, "rewards": rewards_RG, "reasons": dict(reasons), "cpu_s": cpu_s}
+        return {
+            **answer,
+            "rewards": rewards_RG,
+            "reasons": dict(reasons),
+            "cpu_s": time.thread_time() - started_cpu_s + asking_cpu_s + scored.cpu_s,
+            "held_s": scored.held_s,
+        }
 
-    def close(self) -> None:
-        """End the zygote and its workers; the end of this process does the same."""
-        self._zygote.close()
+    def _questions(self, addresses: list[tuple[int, int]]) -> tuple[dict[str, Any], float]:
+        """What `questions` answers, and the CPU seconds that it cost the zygote."""
+        questions, cpu_s = self._ask_questions(addresses)
+        prompts = ["" if question is None else self._manifest.render(question) for question in questions]
+        held_out = [not prompt or self._manifest.is_held_out(prompt) for prompt in prompts]
+        return {"prompts": prompts, "held_out": held_out}, cpu_s
 
     def _prove(self) -> tuple[Proof, str]:
         """The proof that holds, and what seccomp did to our own scorers where `best-effort` has to go without it."""
@@ -179,19 +199,15 @@ class ScorerService:
             ),
         )
 
-    def _cpu_s(self) -> float:
-        return time.thread_time() + self._zygote.requests_cpu_s + self._zygote.workers_cpu_s
-
-    def _ask_questions(self, addresses: list[tuple[int, int]]) -> list[str | None]:
+    def _ask_questions(self, addresses: list[tuple[int, int]]) -> tuple[list[str | None], float]:
         for _ in range(2):
+            number = self._zygote.num_starts
             try:
-                questions: list[str | None] = self._zygote.ask({"op": "questions", "items": addresses})[
-                    "questions"
-                ]
+                reply = self._zygote.ask({"op": "questions", "items": addresses})
             except ZygoteDied:
-                self._zygote.start()
+                self._zygote.replace(number)
             else:
-                return questions
+                return reply["questions"], reply["cpu_s"]
         raise LocalError("the scorer's zygote died twice while it regenerated questions")
 
     def _address(self, dataset: Any, seed: Any) -> tuple[int, int]:

@@ -1,12 +1,14 @@
 """The service's side of the zygote: start it, ask it, and start another when it is gone.
 
-It is exec'd, never forked, with an environment of its own: hash seed, locale and thread counts are the same on every node.
+It is exec'd, never forked, with an environment of its own: hash seed, locale and thread counts are the same on every node. Two
+threads may ask it, one request at a time.
 """
 
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +25,7 @@ ANSWER_S_MAX = 30.0
 
 
 class ZygoteDied(Exception):
-    """The zygote ended or stopped answering; `ZygoteProcess.start` makes another."""
+    """The zygote ended or stopped answering; `ZygoteProcess.replace` makes another."""
 
 
 class ZygoteProcess:
@@ -33,9 +35,11 @@ class ZygoteProcess:
         self._setup, self._module = dict(setup), module
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
+        self._one_at_a_time = threading.RLock()
         self.num_starts = 0
-        self.requests_cpu_s = self.workers_cpu_s = 0.0
-        """CPU seconds that requests cost so far, in the zygotes and in their workers; a start is not among them."""
+        """Also the number of the zygote that runs."""
+        self.workers_cpu_s = 0.0
+        """CPU seconds of all workers so far, for measurements."""
 
     @property
     def pid(self) -> int | None:
@@ -49,6 +53,19 @@ class ZygoteProcess:
             SwarmdError: what the zygote refused (dataset, parameters, self-test).
             LocalError: it did not come up.
         """
+        with self._one_at_a_time:
+            return self._start()
+
+    def replace(self, number: int) -> None:
+        """Start another in the place of the one of this number, unless another thread did.
+
+        Raises: as `start`.
+        """
+        with self._one_at_a_time:
+            if self.num_starts == number:
+                self._start()
+
+    def _start(self) -> dict[str, Any]:
         self.close()
         self.num_starts += 1
         ours, theirs = socket.socketpair()
@@ -71,26 +88,34 @@ class ZygoteProcess:
             raise BY_NAME.get(refused["kind"], LocalError)(refused["what"], refused["why"], refused["fix"])
         return reply
 
-    def ask(self, request: Mapping[str, Any], fd: int | None = None) -> dict[str, Any]:
-        """One request, one reply.
+    def ask(
+        self, request: Mapping[str, Any], fd: int | None = None, *, of: int | None = None
+    ) -> dict[str, Any]:
+        """One request, one reply; with it `zygote`, the number of the one that answered, and `cpu_s`, what it computed for it.
+
+        Args:
+            of: which zygote is meant, where a process id of its workers is named: to another it would mean nothing.
 
         Raises:
-            ZygoteDied: no answer within `ANSWER_S_MAX`, or it ended.
+            ZygoteDied: no answer within `ANSWER_S_MAX`, it ended, or another came after it.
         """
-        reply = self._exchange(request, fd, ANSWER_S_MAX)
-        self.requests_cpu_s += reply["cpu_s"]
-        self.workers_cpu_s += reply["worker_cpu_s"]
-        return reply
+        with self._one_at_a_time:
+            if of not in (None, self.num_starts):
+                raise ZygoteDied
+            reply = self._exchange(request, fd, ANSWER_S_MAX)
+            self.workers_cpu_s += reply["worker_cpu_s"]
+            return {**reply, "zygote": self.num_starts}
 
     def close(self) -> None:
         """Kill the zygote, and with it its workers."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        with self._one_at_a_time:
+            if self._channel is not None:
+                self._channel.close()
+                self._channel = None
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+                self._process = None
 
     def _exchange(self, request: Mapping[str, Any], fd: int | None, seconds: float) -> dict[str, Any]:
         if self._channel is None:

@@ -86,10 +86,10 @@ class Quotas:
         buckets["tokens"].charge(num_tokens, now)
         return None
 
-    def charge_cpu(self, author: bytes, cpu_s: float, now: float) -> None:
-        """A batch of this author was scored, which took so long on a processor."""
-        if self._limits is not None and cpu_s > 0:
-            self._buckets(self.group(author), self._limits, now)["cpu"].charge(cpu_s * 1000, now)
+    def charge_scoring(self, author: bytes, seconds: float, now: float) -> None:
+        """A batch of this author was scored, which took a core, or a place that another could have had, so long."""
+        if self._limits is not None and seconds > 0:
+            self._buckets(self.group(author), self._limits, now)["cpu"].charge(seconds * 1000, now)
 
     def _buckets(self, group: bytes, limits: QuotaLimits, now: float) -> dict[Quota, Bucket]:
         buckets = self._groups.get(group)

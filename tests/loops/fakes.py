@@ -25,7 +25,12 @@ class Failure:
 
 
 class FakeChild:
-    """One operation at a time, as in a process. `delays_s` and `gates` hold operations up, `failures` end them."""
+    """One operation at a time, as in a process, and one of those that it serves beside them.
+
+    `delays_s` and `gates` hold operations up, `failures` end them.
+    """
+
+    BESIDE: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
@@ -33,7 +38,7 @@ class FakeChild:
         self.failures: dict[str, deque[Failure]] = {}
         self.gates: dict[str, trio.Event] = {}
         self.delays_s: Callable[[str], float] = lambda op: 0.0
-        self._busy = trio.Lock()
+        self._busy = {beside: trio.Lock() for beside in (False, True)}
 
     async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
         self.calls.append((op, args))
@@ -44,7 +49,7 @@ class FakeChild:
         raise ChildDied(f"no answer within {within_s} s")
 
     async def _answer(self, op: str, args: dict[str, Any]) -> Any:
-        async with self._busy:
+        async with self._busy[op in self.BESIDE]:
             await trio.sleep(self.delays_s(op))
             if op in self.gates:
                 await self.gates[op].wait()
@@ -75,6 +80,8 @@ class FakeChild:
 class FakeScorer(FakeChild):
     """Questions made of their address; the reward of GOOD is 1, of anything else 0, and of what `reason_of` has a reason for."""
 
+    BESIDE = frozenset({"score_external"})
+
     def __init__(self, manifest: Manifest) -> None:
         super().__init__()
         self.manifest = manifest
@@ -93,7 +100,10 @@ class FakeScorer(FakeChild):
         ]
         reasons = dict(Counter(reason for reasons_G in reasons_RG for reason in reasons_G if reason))
         questions = self.questions([item[:2] for item in items])
-        return {**questions, "rewards": rewards, "reasons": reasons, "cpu_s": 0.01}
+        return {**questions, "rewards": rewards, "reasons": reasons, "cpu_s": 0.01, "held_s": 0.0}
+
+    def score_external(self, items: list[list[Any]], deadline_s: float, held_s_max: float) -> dict[str, Any]:
+        return self.score(items=items, deadline_s=deadline_s)
 
 
 @dataclass

@@ -28,7 +28,8 @@ def form(value: Any) -> Any:
 
 
 def ops(fake: type[FakeChild]) -> list[str]:
-    return [name for name in vars(fake) if not name.startswith("_") and name not in ("wait_ready", "restart")]
+    called = [name for name, value in vars(fake).items() if inspect.isfunction(value)]
+    return [name for name in called if not name.startswith("_") and name not in ("wait_ready", "restart")]
 
 
 @pytest.mark.parametrize(("fake", "real"), PAIRS)
@@ -70,6 +71,12 @@ def test_the_scorer_answers_in_the_same_form(scorer: ScorerService) -> None:
     ours, theirs = fake.score(items, 20.0), scorer.score(items, 20.0)
     assert form(ours) == form({**theirs, "reasons": {}})
     assert [len(rewards) for rewards in theirs["rewards"]] == [2, 2]
+    ours, theirs = fake.score_external(items, 20.0, 1.0), scorer.score_external(items, 20.0, 1.0)
+    assert form(ours) == form({**theirs, "reasons": {}})
+
+
+def test_the_same_is_done_beside_the_rest() -> None:
+    assert FakeScorer.BESIDE == ScorerService.BESIDE
 
 
 def test_generation_answers_in_the_same_form(policy: PolicyService) -> None:

@@ -38,7 +38,7 @@ async def test_a_hanging_child_ends_the_wait(
 
 
 async def test_a_batch_whose_scorer_hangs_is_discarded(autojump_clock: trio.testing.MockClock) -> None:
-    loops = hanging("scorer", "score")
+    loops = hanging("scorer", "score_external")
     _, inbox = trio.open_memory_channel[bytes](1)
     with trio.fail_after(A_DAY_S):
         await loops.ingest(inbox).once(sealed([1]))

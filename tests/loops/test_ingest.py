@@ -81,7 +81,7 @@ async def test_the_daemon_does_not_take_the_network_process_at_its_word(message:
 async def test_a_replay_is_not_scored_again() -> None:
     loops = Loops()
     await ingest(loops, sealed(ALLOWED[:1]), sealed(ALLOWED[:1]))
-    assert len(loops.scorer.asked("score")) == 1
+    assert len(loops.scorer.asked("score_external")) == 1
 
 
 async def test_a_message_of_another_swarm_is_not_scored() -> None:
@@ -99,7 +99,7 @@ async def test_our_own_message_does_not_come_back_as_somebody_elses() -> None:
 @pytest.mark.parametrize("error", [ChildDied("gone"), LocalError("two zygotes died")])
 async def test_a_scorer_that_fails_costs_one_batch(error: LocalError) -> None:
     loops = Loops()
-    loops.scorer.fail("score", error)
+    loops.scorer.fail("score_external", error)
     await ingest(loops, sealed(ALLOWED[:2]), sealed(ALLOWED[2:3]))
     assert discarded(loops) == {"scorer_failed": 2}
     assert len(loops.stored) == 1

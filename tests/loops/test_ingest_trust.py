@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
+from swarmd.errors import LocalError
 from swarmd.experience.buffer import AddResult
 from swarmd.protocol.signing import Identity
 from swarmd.trust.quotas import QuotaLimits, Quotas
@@ -38,7 +41,7 @@ async def test_twenty_new_identities_are_scored_as_much_as_one() -> None:
     one, twenty = limited(tokens_per_s=8.0), limited(tokens_per_s=8.0)
     await ingest(one, *(sealed([counter]) for counter in ALLOWED))
     await ingest(twenty, *(sealed([ALLOWED[0]], identity=stranger) for stranger in strangers(20)))
-    assert [len(loops.scorer.asked("score")) for loops in (one, twenty)] == [4, 4]
+    assert [len(loops.scorer.asked("score_external")) for loops in (one, twenty)] == [4, 4]
     assert twenty.count("trust_dropped_total", reason="tokens") == 16
     assert discarded(twenty) == {"over_quota": 16}
 
@@ -49,7 +52,7 @@ async def test_a_proven_author_is_not_hindered_by_them() -> None:
     await ingest(
         loops, *(sealed([ALLOWED[0]], identity=stranger) for stranger in strangers(20)), sealed([ALLOWED[0]])
     )
-    assert len(loops.scorer.asked("score")) == 5
+    assert len(loops.scorer.asked("score_external")) == 5
 
 
 async def test_over_quota_is_no_offence() -> None:
@@ -59,11 +62,47 @@ async def test_over_quota_is_no_offence() -> None:
     assert loops.scorer.calls == []
 
 
-async def test_scoring_time_is_charged_to_whom_it_was_for() -> None:
+@pytest.mark.parametrize("cost", ["cpu_s", "held_s"])
+async def test_scoring_time_is_charged_to_whom_it_was_for(cost: str) -> None:
     loops = limited(cpu_ms_per_s=1000.0)
-    answer_with(loops, cpu_s=1.5)
+    answer_with(loops, **{cost: 1.5})
     await ingest(loops, sealed(ALLOWED[:1]), sealed(ALLOWED[1:2]))
     assert (len(loops.stored), loops.count("trust_dropped_total", reason="cpu")) == (1, 1)
+
+
+async def test_who_holds_a_worker_too_long_pays_for_it_and_delays_nobody() -> None:
+    loops = limited(cpu_ms_per_s=1000.0)
+    loops.trust.standings.scored(OTHER.public_key, num_rollouts=100)
+    loops.scorer.reason_of = lambda text: "deadline"
+    answer_with(loops, held_s=1.5)
+    await ingest(loops, sealed(ALLOWED[:2]), sealed(ALLOWED[2:3]))
+    assert (loops.stored, discarded(loops)) == ([], {"deadline": 2, "over_quota": 1})
+    loops.scorer.reason_of = lambda text: None
+    await ingest(loops, sealed(ALLOWED[:1], identity=strangers(1)[0]))
+    assert len(loops.stored) == 1
+
+
+async def test_a_scoring_that_ends_the_scorer_is_paid_for_with_its_time(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = limited(cpu_ms_per_s=1000.0)
+    loops.scorer.delays_s = lambda op: 1.5
+    loops.scorer.fail("score_external", LocalError("two zygotes died"))
+    await ingest(loops, sealed(ALLOWED[:1]), sealed(ALLOWED[1:2]))
+    assert discarded(loops) == {"scorer_failed": 1, "over_quota": 1}
+
+
+async def test_own_rounds_go_on_while_a_strangers_scoring_stands_still(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Loops()
+    loops.scorer.gates["score_external"] = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ingest, loops, sealed(ALLOWED[:1]))
+        await trio.testing.wait_all_tasks_blocked()
+        await loops.generate().once()
+        assert (len(loops.scorer.asked("score")), loops.stored) == (1, [])
+        nursery.cancel_scope.cancel()
 
 
 async def test_our_own_messages_have_no_quota() -> None:
@@ -71,7 +110,7 @@ async def test_our_own_messages_have_no_quota() -> None:
     loops.trust.standings.ban(ME.public_key, NOW_S, for_s=None, reason="")
     own = loops.ingest(_given(sealed(ALLOWED[:1], identity=ME)), source="own")
     await own.run()
-    assert (len(loops.scorer.asked("score")), loops.trust.standings.of(ME.public_key)) == (1, None)
+    assert (len(loops.scorer.asked("score_external")), loops.trust.standings.of(ME.public_key)) == (1, None)
 
 
 async def _given(*messages: bytes) -> Any:

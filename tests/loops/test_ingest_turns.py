@@ -42,7 +42,7 @@ def large(counter: int, num_completions: int) -> bytes:
 async def test_one_call_scores_them_and_each_is_stored_with_its_own_rewards() -> None:
     loops = Loops()
     await take_turn(loops, sealed(ALLOWED[:2]), sealed(ALLOWED[2:3]), sealed(ALLOWED[3:6]))
-    assert [len(args["items"]) for args in loops.scorer.asked("score")] == [6]
+    assert [len(args["items"]) for args in loops.scorer.asked("score_external")] == [6]
     seeds = [MANIFEST.question_seed(OTHER.public_key, 0, counter) for counter in ALLOWED]
     prompts = [MANIFEST.render(f"question 0 {seed}") for seed in seeds]
     assert [stored for stored, _ in loops.stored] == [prompts[:2], prompts[2:3], prompts[3:6]]
@@ -87,5 +87,5 @@ async def test_a_turn_ends_with_a_full_piece_or_so_many_messages(num_completions
     loops = Loops()
     counters = counters_held_out(40, held_out=False)
     await take_turn(loops, *(large(counter, num_completions) for counter in counters))
-    num_scored = sum(len(call["items"]) for call in loops.scorer.asked("score"))
+    num_scored = sum(len(call["items"]) for call in loops.scorer.asked("score_external"))
     assert num_scored == min(MESSAGES_MAX, -(-COMPLETIONS_MAX // num_completions))

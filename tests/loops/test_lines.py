@@ -57,7 +57,9 @@ def test_who_shares_waits_when_it_is_used_up_and_until_the_debt_is_paid() -> Non
     found, clock = lines(cpu_ms_per_s=250.0), Clock()
     found = Lines(found.trust, found.limits, clock)
     assert not found.held()
-    found.trust.quotas.charge_cpu(b"stranger" * 4, 11.0, 0.0)  # of 10 s: 1 s of debt at a quarter of a core
+    found.trust.quotas.charge_scoring(
+        b"stranger" * 4, 11.0, 0.0
+    )  # of 10 s: 1 s of debt at a quarter of a core
     clock.ms = 4000
     assert found.held()
     clock.ms = 4010

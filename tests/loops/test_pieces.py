@@ -2,11 +2,19 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swarmd.errors import LocalError
-from swarmd.loops.pieces import COMPLETIONS_MAX, ITEMS_MAX, pieces, score_in_pieces
+from swarmd.loops.pieces import (
+    COMPLETIONS_MAX,
+    HELD_S,
+    HELD_S_A_COMPLETION,
+    ITEMS_MAX,
+    pieces,
+    score_in_pieces,
+)
 from tests.loops.fakes import FakeScorer
 from tests.loops.parts import MANIFEST
 
@@ -47,6 +55,27 @@ async def test_reasons_add_up_and_the_deadline_only_shrinks() -> None:
     assert len(asked) == 3
     assert sorted(asked, reverse=True) == asked
     assert asked[0] <= 20.0
+
+
+async def test_what_workers_may_hold_their_place_for_goes_by_the_work_and_only_shrinks() -> None:
+    class Slow(FakeScorer):
+        def score_external(
+            self, items: list[list[Any]], deadline_s: float, held_s_max: float
+        ) -> dict[str, Any]:
+            return {**super().score_external(items, deadline_s, held_s_max), "held_s": 0.25}
+
+    scorer = Slow(MANIFEST)
+    await score_in_pieces(scorer, [[0, seed, ["bad"] * 64] for seed in range(20)], 20.0)
+    allowed_s = [asked["held_s_max"] for asked in scorer.asked("score_external")]
+    most_s = HELD_S + HELD_S_A_COMPLETION * 64 * 20
+    assert allowed_s == pytest.approx([most_s, most_s - 0.25, most_s - 0.5])
+
+
+async def test_nothing_is_asked_after_a_worker_was_ended() -> None:
+    scorer = FakeScorer(MANIFEST)
+    scorer.reason_of = lambda text: "deadline"
+    found = await score_in_pieces(scorer, [[0, seed, ["bad"] * 64] for seed in range(20)], 20.0)
+    assert (len(scorer.calls), found["reasons"]) == (1, {"deadline": COMPLETIONS_MAX})
 
 
 async def test_no_piece_is_asked_after_one_failed() -> None:

@@ -36,7 +36,7 @@ async def ingested(source: Any) -> Loops:
 @pytest.mark.parametrize(("source", "num_stored"), [("swarm", 2), ("own", 1)])
 async def test_a_message_is_let_in_from_one_side_only(source: str, num_stored: int) -> None:
     loops = await ingested(source)
-    assert len(loops.stored) == len(loops.scorer.asked("score")) == num_stored
+    assert len(loops.stored) == len(loops.scorer.asked("score_external")) == num_stored
 
 
 def mine_and_others(folder: Path) -> SwarmBuffer:

@@ -47,6 +47,12 @@ class Blocking:
             self.emit("shout", {"i": i})
 
 
+class TwoHanded(Blocking):
+    """One that stalls with one hand and answers with the other."""
+
+    BESIDE = frozenset({"stall"})
+
+
 class Babbling(Blocking):
     """Writes something that is no frame into the socket it was given."""
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,15 @@ async def test_a_call_under_way_when_the_child_dies_raises(tmp_path: Path) -> No
     async with running(tmp_path) as child:
         with pytest.raises(ChildDied):
             await child.call("die")
+
+
+async def test_an_operation_served_beside_the_others_holds_up_none_of_them(tmp_path: Path) -> None:
+    async with running(tmp_path, "TwoHanded") as child, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(child.call, "stall"))
+        assert [await child.call("echo", value=number) for number in range(3)] == [0, 1, 2]
+        with pytest.raises(LocalError, match="ZeroDivisionError"):
+            await child.call("boom")
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_child_that_hangs_is_killed_and_replaced(tmp_path: Path) -> None:

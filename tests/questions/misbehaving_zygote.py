@@ -7,6 +7,7 @@ started as the zygote, which only a test names.
 import os
 import socket
 import sys
+import time
 from collections.abc import Sequence
 
 from swarmd.questions import landlock, seccomp, worker, zygote
@@ -81,6 +82,9 @@ def obey(text: str, item: Item, source: QuestionSource, answer_format: AnswerFor
                 fifo.write(str(os.getpid()))
         while True:
             pass
+    elif act == "sleep":
+        time.sleep(float(argument))
+        os._exit(0)
     elif act == "murder":
         os.kill(os.getppid(), 9)
         while True:

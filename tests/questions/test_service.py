@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,15 +113,58 @@ def test_a_large_batch_fits(every: ScorerService) -> None:
 
 def test_nothing_to_score(every: ScorerService) -> None:
     scored = every.score([], 1.0)
-    cpu_s = scored.pop("cpu_s")
+    cpu_s = scored.pop("cpu_s") + scored.pop("held_s")
     assert scored == {"prompts": [], "held_out": [], "rewards": [], "reasons": {}}
     assert 0 < cpu_s < 1
 
 
-def test_what_a_text_costs_is_reported(obedient: ScorerService) -> None:
-    cheap = obedient.score([[0, 1, ["fine"]]], 20.0)["cpu_s"]
-    dear = obedient.score([[0, 1, ["hang"]]], 0.5)["cpu_s"]
-    assert 0 < cheap < dear
+@pytest.mark.parametrize("act", ["hang", "sleep 60"])
+def test_what_a_text_costs_is_reported(obedient: ScorerService, act: str) -> None:
+    cheap = obedient.score([[0, 1, ["fine"]]], 20.0)["held_s"]
+    dear = obedient.score_external([[0, 1, [act]]], 20.0, 0.5)["held_s"]
+    assert 0 < cheap < 0.5 <= dear
+
+
+@pytest.mark.parametrize("act", ["hang", "sleep 60"])
+def test_a_stranger_that_holds_its_worker_is_ended_long_before_the_deadline(
+    obedient: ScorerService, act: str
+) -> None:
+    scored = obedient.score_external([[0, 1, ["fine"]], [0, 2, [act]], [0, 3, ["fine"]]], 3600.0, 0.2)
+    assert scored["rewards"] == [[1.0], [0.0], [0.0]]
+    assert scored["reasons"] == {"deadline": 2}
+
+
+def test_workers_that_end_themselves_in_turn_hold_no_longer_than_one(obedient: ScorerService) -> None:
+    items = [[0, seed, ["sleep 0.2"]] for seed in range(16)]
+    scored = obedient.score_external(items, 3600.0, 0.5)
+    assert set(scored["reasons"]) == {"worker_died", "deadline"}
+    assert scored["reasons"]["deadline"] > scored["reasons"]["worker_died"]
+
+
+def test_own_scores_go_on_beside_a_worker_that_sleeps(obedient: ScorerService) -> None:
+    with ThreadPoolExecutor(1) as stranger:
+        asleep = stranger.submit(obedient.score_external, [[0, 1, ["sleep 60"]]], 3600.0, 4.0)
+        own = obedient.score([[0, 2, ["fine"]]], 20.0)
+        assert not asleep.done()
+        assert (own["rewards"], asleep.result()["reasons"]) == ([[1.0]], {"deadline": 1})
+
+
+def test_a_zygote_lost_beside_an_own_score_costs_the_own_one_nothing(obedient: ScorerService) -> None:
+    before = obedient._zygote.num_starts
+    with ThreadPoolExecutor(2) as calls:
+        scores = [calls.submit(obedient.score, [[0, n, ["fine"]]] * 50, 60.0) for n in range(2)]
+        assert obedient._zygote.pid is not None
+        os.kill(obedient._zygote.pid, signal.SIGKILL)
+        assert [score.result()["rewards"] for score in scores] == [[[1.0]] * 50] * 2
+    assert obedient._zygote.num_starts == before + 1
+
+
+def test_a_seed_that_is_computed_for_ever_is_no_question() -> None:
+    service = make(load_manifest("tiny"), zygote="tests.questions.zygotes.with_endless_question")
+    service.start()
+    endless, other = service.questions([[0, 13], [0, 14]])["prompts"]
+    service.close()
+    assert (endless, bool(other)) == ("", True)
 
 
 def test_regenerating_is_part_of_the_cost() -> None:

@@ -67,7 +67,7 @@ def test_a_batch_over_one_quota_is_taken_from_none() -> None:
 
 def test_scoring_that_took_long_is_paid_off_at_the_rate() -> None:
     one = quotas()
-    one.charge_cpu(
+    one.charge_scoring(
         NEW, 20.0, 0.0
     )  # 20 s against 2.5 s in the bucket: 17.5 s of debt, 70 s at a quarter of a core
     assert one.take(identity(2), size_bytes=1, num_tokens=1, now=70.0) == "cpu"
@@ -76,9 +76,9 @@ def test_scoring_that_took_long_is_paid_off_at_the_rate() -> None:
 
 def test_those_who_share_wait_for_scoring_time_and_nobody_else() -> None:
     one = quotas()
-    one.charge_cpu(PROVEN, 20.0, 0.0)
+    one.charge_scoring(PROVEN, 20.0, 0.0)
     assert not one.exhausted(0.0)
-    one.charge_cpu(NEW, 20.0, 0.0)
+    one.charge_scoring(NEW, 20.0, 0.0)
     assert one.exhausted(70.0)
     assert not one.exhausted(70.1)
     assert one.take(NEW, size_bytes=1, num_tokens=1, now=70.1) is None
@@ -101,7 +101,7 @@ def test_a_flood_of_small_batches_leaves_room_for_a_larger_one() -> None:
 
 def test_without_limits_everything_passes() -> None:
     one = quotas(None)
-    one.charge_cpu(NEW, 1e9, 0.0)
+    one.charge_scoring(NEW, 1e9, 0.0)
     assert one.take(NEW, size_bytes=10**12, num_tokens=10**12, now=0.0) is None
     assert not one.exhausted(0.0)
 
@@ -146,7 +146,7 @@ def test_an_honest_fast_node_never_meets_the_default_limits(
     for number in range(per_s * 600):
         now = number / per_s
         assert one.take(PROVEN, size_bytes=size_bytes, num_tokens=num_tokens, now=now) is None
-        one.charge_cpu(PROVEN, cpu_s, now)
+        one.charge_scoring(PROVEN, cpu_s, now)
 
 
 def test_a_swarm_that_starts_together_is_let_in_while_all_are_new() -> None:
@@ -155,7 +155,7 @@ def test_a_swarm_that_starts_together_is_let_in_while_all_are_new() -> None:
         for number in range(32):
             now = step / 3
             assert one.take(identity(number), size_bytes=3000, num_tokens=1024, now=now) is None
-            one.charge_cpu(identity(number), 0.005, now)
+            one.charge_scoring(identity(number), 0.005, now)
 
 
 @pytest.mark.parametrize(

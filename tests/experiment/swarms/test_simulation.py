@@ -172,6 +172,7 @@ class FakeScorer:
             "rewards": rewards,
             "reasons": {"deadline": 1} if self.late else {},
             "cpu_s": 0.0,
+            "held_s": 0.0,
         }
 
 
@@ -181,7 +182,7 @@ def test_the_shared_scorer_asks_once_and_answers_as_the_scorer_does():
     items = [[0, 1, ["a", "bb", "a"]], [1, 9, ["a"]]]
     assert shared.score(items, 1.0) == scorer.score(items, 1.0)
     scorer.scored.clear()
-    assert shared.score([[0, 1, ["bb", "ccc"]]], 1.0)["rewards"] == [[0.2, 0.3]]
+    assert shared.score_external([[0, 1, ["bb", "ccc"]]], 1.0, 0.5)["rewards"] == [[0.2, 0.3]]
     assert scorer.scored == [(0, 1, "ccc")]
     assert shared.questions([[1, 9], [0, 1]]) == {"prompts": ["1 9", "0 1"], "held_out": [True, False]}
 

@@ -1,0 +1,56 @@
+"""How long a worker holds its place: the time since its fork, less the time for which it waited for a core.
+
+Our scorers compute and never sleep. A worker that sleeps costs no CPU time, yet the next batch waits for it. So an author pays for
+the time held, and too much of it ends the worker. An honest worker waits for a core on a busy machine: Linux tells for how long,
+and that time is not counted.
+"""
+
+import contextlib
+import os
+import time
+
+# Between looks at a worker that writes nothing, which cost 30 us each.
+LOOK_S = 0.05
+# Where the system does not tell how long a process waited for a core, an honest worker may hold its place this many times as long:
+# two cores with sixteen busy processes.
+UNTOLD = 8.0
+
+
+class Hold:
+    """The hold of one worker, from now on. It is over at `ends` (`time.monotonic()`), or after `held_s_max` seconds of it."""
+
+    def __init__(self, pid: int, ends: float, held_s_max: float) -> None:
+        self._worker, self._ends = f"/proc/{pid}/schedstat", ends
+        self._began = self._look_at = time.monotonic()
+        self._waited_s = self._waiting_s()
+        told = os.path.exists("/proc/thread-self/schedstat")
+        self._held_s_max = held_s_max if told else held_s_max * UNTOLD
+
+    def held_s(self) -> float:
+        """So far; a process that is gone or that nothing is told of never waited for a core."""
+        return max(0.0, time.monotonic() - self._began - (self._waiting_s() - self._waited_s))
+
+    def until(self) -> float:
+        """Until when to wait for the worker's next words.
+
+        Raises:
+            TimeoutError: the hold is over.
+        """
+        now = time.monotonic()
+        if now >= self._ends:
+            raise TimeoutError
+        if now >= self._look_at:
+            if self.held_s() > self._held_s_max:
+                raise TimeoutError
+            self._look_at = now + LOOK_S
+        return min(self._ends, self._look_at)
+
+    def _waiting_s(self) -> float:
+        """Seconds for which the worker, or this thread that reads what it writes, was ready and had no core."""
+        return _waiting_s(self._worker) + _waiting_s("/proc/thread-self/schedstat")
+
+
+def _waiting_s(path: str) -> float:
+    with contextlib.suppress(OSError, ValueError, IndexError), open(path) as file:
+        return int(file.read().split()[1]) / 1e9
+    return 0.0
