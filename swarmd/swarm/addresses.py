@@ -150,11 +150,6 @@ def parse_announce(text: str) -> str:
 _ANY_PEER = "12D3KooWQYhTNQdmr3ArTeUHRYzFg94BKyTkoWBDWez9kSCVe2Xo"
 
 
-def observed_scope(host: str) -> Scope:
-    """Scope of the other end of a socket."""
-    return _scope("ip", host, 1)
-
-
 def with_observed_host(address: PeerAddress, host: str) -> PeerAddress | None:
     """A peer that listens on every interface cannot name its own address; the socket it came through can."""
     if address.host not in ("0.0.0.0", "::"):

@@ -6,9 +6,8 @@ is two frames of at most 16 KiB, holds no state of strangers beyond their live c
 
 A frame is a big-endian u16 length and a msgpack map `{"addresses": [text, ...], "agent": text}`. The asker sends where it
 believes it listens, the answerer where the peers it is connected to can be reached; the agent is program and version, for people
-only. Nothing is signed: an address names the peer id that the Noise handshake must then prove, so a lie costs the dialler one
-bounded attempt and nothing else. An answerer passes on only addresses it dialled itself, or whose host is the one it sees that
-peer come from.
+only. Nothing is signed: an address names the peer id that the Noise handshake must then prove. What is believed and passed on is
+in `hearsay`; what a lie can make a node do is in `hints`.
 """
 
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from libp2p.peer.id import ID
 
 import swarmd
 from swarmd.protocol.wire import refuse_extension
-from swarmd.swarm.addresses import PeerAddress, Scope, observed_scope, parse, with_observed_host
+from swarmd.swarm.addresses import PeerAddress, parse
 
 PROTOCOL = TProtocol("/swarmd/peers/1")
 # 32 addresses of 350 bytes fit the frame. A small swarm is told in one answer, a large one bit by bit.
@@ -110,34 +109,6 @@ async def read_question(stream: Any) -> Frame:
         BadFrame: it broke the protocol.
     """
     return decode_body(await _read_body(stream))
-
-
-def believable(claims: list[PeerAddress], peer_id: str, seen_host: str) -> PeerAddress | None:
-    """The one address of a peer that we may pass on: its own id, at the host we see it come from.
-
-    So nobody can make the swarm dial a third party. `seen_host` is the far end of the peer's connection.
-    """
-    for claim in claims:
-        if claim.peer_id != peer_id:
-            continue
-        address = with_observed_host(claim, seen_host) or claim
-        if address.host == seen_host and address.scope is not Scope.UNUSABLE:
-            return address
-    return None
-
-
-def acceptable(hint: PeerAddress, teller_host: str, *, own_is_public: bool) -> bool:
-    """Whether a hint is worth a dial: nobody may point us closer to ourselves than they are.
-
-    A stranger from the internet must not have us knock at 127.0.0.1 or at our router; a peer in our own network may name
-    its other machines; and a node that is itself public has no use for anything but public addresses. Names are not
-    taken from strangers at all: only the resolver knows where they lead.
-    """
-    if observed_scope(hint.host) is Scope.UNUSABLE:
-        return False
-    if own_is_public and hint.scope is not Scope.PUBLIC:
-        return False
-    return hint.scope >= observed_scope(teller_host)
 
 
 async def _read_body(stream: Any) -> bytes:

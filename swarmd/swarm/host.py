@@ -26,6 +26,7 @@ from libp2p.tools.anyio_service import background_trio_service
 from swarmd.errors import ConfigError
 from swarmd.swarm import hardening
 from swarmd.swarm.addresses import ListenAddress
+from swarmd.swarm.nets import plain
 from swarmd.swarm.notifee import Notifee
 from swarmd.swarm.streams import StreamKeeper
 
@@ -147,7 +148,7 @@ def build(identity_seed: bytes, listen: ListenAddress, announce: str | None, lim
     )
     network = host.get_network()
     network.retry_config = RetryConfig(max_retries=0)  # our own loop backs off
-    network.auto_connector.maybe_connect = _connect_nobody
+    hardening.dial_named_addresses_only(host)
     # All peers of a swarm on one machine share an address; there the caps per address would be caps on the swarm.
     per_ip = (
         (limits.inbound_max, limits.pending_max)
@@ -269,20 +270,15 @@ async def _close_socket(connection: Any) -> None:
         await connection.muxed_conn.secured_conn.close()
 
 
-async def _connect_nobody() -> None:
-    """Replaces the auto-connector, which dials addresses that strangers put into the peer store."""
-    await trio.lowlevel.checkpoint()
-
-
 async def _cancel_after(service: Any, scope: trio.CancelScope) -> None:
     await service.get_manager().wait_finished()
     scope.cancel()
 
 
 def host_of_connection(network: Any, peer: ID) -> str | None:
-    """The IP address a connected peer is seen at."""
+    """The IP address a connected peer is seen at; IPv4 as such, whatever socket it came through."""
     for connection in network.get_connections(peer):
         remote = connection.muxed_conn.get_remote_address()
         if remote is not None:
-            return str(remote[0])
+            return plain(str(remote[0]))
     return None

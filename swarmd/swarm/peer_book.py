@@ -10,11 +10,14 @@ from pathlib import Path
 from swarmd.atomic import write_atomically
 from swarmd.errors import DiskFull
 from swarmd.swarm.addresses import PeerAddress, parse
+from swarmd.swarm.nets import net_of
 
 # 200 addresses are 20 KB. Half still reconnects a node; double only makes a longer list of the long dead.
 ADDRESSES_MAX = 200
 # A file larger than this is not ours.
 _FILE_BYTES_MAX = 1 << 20
+# Of one public net: whoever rents a few addresses side by side must not push all others out.
+PER_NET_MAX = 4
 _VERSION = 1
 
 
@@ -49,6 +52,11 @@ class PeerBook:
         """A dial to this address just succeeded."""
         self._last_ok_s.pop(address.peer_id, None)
         self._last_ok_s[address.peer_id] = (address, now_s)
+        net = net_of(address.host)
+        if net is not None and net.is_public:
+            same = [peer for peer, (other, _) in self._last_ok_s.items() if net_of(other.host) == net]
+            for peer in same[: max(0, len(same) - PER_NET_MAX)]:
+                del self._last_ok_s[peer]
         while len(self._last_ok_s) > ADDRESSES_MAX:
             del self._last_ok_s[next(iter(self._last_ok_s))]
         self._dirty = True
@@ -91,4 +99,5 @@ class PeerBook:
             if address is None:
                 self.num_corrupt += 1
             else:
-                self._last_ok_s[address.peer_id] = (address, at)
+                self.record(address, at)
+        self._dirty = False

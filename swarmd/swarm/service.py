@@ -23,8 +23,8 @@ from swarmd.protocol.seen import Seen
 from swarmd.protocol.wire import named_author
 from swarmd.swarm import addresses, hardening
 from swarmd.swarm.accounts import Accounts, Accusations, AuthorBudgets
-from swarmd.swarm.bootstrap import Discovery
 from swarmd.swarm.dial import Dialled
+from swarmd.swarm.discovery import Discovery
 from swarmd.swarm.gate import Gate
 from swarmd.swarm.host import Stack, build, host_of_connection, limits_from
 from swarmd.swarm.judging import Judge, Line

@@ -65,8 +65,8 @@ class HostilePeer:
 
     async def _dialled(self, info: PeerInfo) -> bool:
         with trio.move_on_after(CONNECT_S), suppress(Exception):
-            self.stack.host.get_network().unblock_peer(info.peer_id)
-            await self.stack.host.connect(info)
+            if not self.connected_to(info):
+                await self.stack.host.get_network().dial_addr(info.addrs[0], info.peer_id)
             return True
         return False
 

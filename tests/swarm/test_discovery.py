@@ -1,5 +1,6 @@
 """Finding each other: through one bootstrap, without it, and in spite of it."""
 
+import json
 import random
 import socket
 
@@ -8,7 +9,7 @@ import trio
 
 from swarmd.protocol.signing import Identity
 from swarmd.swarm.addresses import parse
-from swarmd.swarm.bootstrap import BACK_OFF_S_MAX, HINT_FAILURES_MAX, back_off_s
+from swarmd.swarm.dialling import BACK_OFF_S_MAX, DIALLED_PER_NET_MAX, back_off_s
 from tests.swarm.nodes import Node, batch, seed, swarm, until
 
 STRANGER = Identity.from_seed(seed(99)).peer_id
@@ -92,18 +93,60 @@ async def mute(stream: trio.SocketStream) -> None:
     await trio.sleep_forever()
 
 
-async def test_a_hint_that_failed_is_not_taken_up_again(nursery, monkeypatch):
+async def test_a_hint_is_dialled_once_and_not_taken_up_again(nursery):
     # given a hint at which nobody listens
-    monkeypatch.setattr("swarmd.swarm.bootstrap.back_off_s", lambda num_failures, rng: 0.0)
     node = await Node(1).start(nursery)
+    dialler = node.service._discovery._dialler
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        address = parse(f"/ip4/127.0.0.1/tcp/{closed.getsockname()[1]}/p2p/{STRANGER}")
-        discovery = node.service._discovery
-        # when it was tried as often as hearsay deserves
-        discovery._add(address, HINT_FAILURES_MAX)
-        discovery._changed.set()
-        await until(lambda: address.text not in discovery._candidates)
-    # then it is remembered, so that the next peer who tells it does not bring it back
-    assert discovery._failed_until[address.text] > trio.current_time()
-    assert await node.stat("dial_refused") == HINT_FAILURES_MAX
+        hint = parse(f"/ip4/127.0.0.1/tcp/{closed.getsockname()[1]}/p2p/{STRANGER}")
+        # when one peer after another names it
+        dialler.tell(hint, "127.0.0.1", "one")
+        await until(lambda: node.service._counters["dial_refused"])
+        dialler.tell(hint, "127.0.0.1", "another")
+    # then
+    assert await node.stat("dial_refused") == 1
+    assert await node.stat("exchange_hints_failed") == 1
+    assert dialler._next_hint() is None
+
+
+async def test_one_public_net_does_not_hold_all_wanted_places(nursery, monkeypatch):
+    # given five peers in one net that is not ours
+    peers = [await Node(number).start(nursery) for number in range(1, 6)]
+    node = await Node(9).start(nursery)
+    dialler = node.service._discovery._dialler
+    monkeypatch.setattr(dialler, "is_near", lambda host: False)
+    # when all of them are named
+    for peer in peers:
+        dialler._hints.tell(parse(peer.address), "liar", trio.current_time())
+    dialler._changed.set()
+    await until(lambda: dialler._num_dialled() == DIALLED_PER_NET_MAX and not dialler._under_way)
+    # then two are dialled, and the others wait, though twelve are wanted
+    assert dialler.is_wanting()
+    assert dialler._next_hint() is None
+    assert dialler._hints.num_waiting == 3
+
+
+async def test_of_the_peer_book_only_what_a_stranger_may_name_is_dialled(nursery, tmp_path):
+    hosts = [
+        "ip4/127.0.0.1/tcp/80",
+        "dns4/localhost/tcp/4810",
+        "ip4/169.254.169.254/tcp/4810",
+        "ip4/0.0.0.1/tcp/1",
+    ]
+    peers = [
+        {"address": f"/{host}/p2p/{Identity.from_seed(seed(50 + n)).peer_id}", "last_ok_s": 1}
+        for n, host in enumerate(hosts)
+    ]
+    (tmp_path / "peers.json").write_text(json.dumps({"version": 1, "peers": peers}))
+    node = await Node(1, peers_path=str(tmp_path / "peers.json")).start(nursery)
+    assert await node.stat("book_size") == 4
+    assert node.service._discovery._dialler._known == {}
+
+
+async def test_a_bootstrap_by_name_is_remembered_by_number(nursery):
+    first, second = await swarm(nursery, 2)
+    book = second.service._book
+    book._last_ok_s.clear()
+    second.service._discovery._succeeded(parse(first.address.replace("/ip4/127.0.0.1", "/dns4/node.example")))
+    assert [address.text for address in book.addresses()] == [first.address]

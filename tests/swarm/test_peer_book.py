@@ -6,7 +6,7 @@ import pytest
 
 from swarmd.protocol.signing import Identity
 from swarmd.swarm.addresses import PeerAddress, parse
-from swarmd.swarm.peer_book import ADDRESSES_MAX, PeerBook
+from swarmd.swarm.peer_book import ADDRESSES_MAX, PER_NET_MAX, PeerBook
 from tests.swarm.nodes import seed
 
 
@@ -42,6 +42,31 @@ def test_the_book_is_bounded():
     for number in range(ADDRESSES_MAX + 5):
         book.record(address(number), number)
     assert len(book.addresses()) == ADDRESSES_MAX
+
+
+def public(number: int, host: str) -> PeerAddress:
+    found = parse(f"/ip4/{host}/tcp/4810/p2p/{Identity.from_seed(seed(number)).peer_id}")
+    assert found is not None
+    return found
+
+
+def test_one_public_net_holds_four_places():
+    book = PeerBook(None)
+    book.record(public(99, "9.9.9.9"), 0)
+    for number in range(PER_NET_MAX + 1):
+        book.record(public(number, f"8.8.8.{number}"), number)
+    assert book.addresses() == [public(number, f"8.8.8.{number}") for number in (4, 3, 2, 1)] + [
+        public(99, "9.9.9.9")
+    ]
+
+
+def test_a_file_in_which_one_net_holds_all_places_is_cut_down(tmp_path):
+    path = tmp_path / "peers.json"
+    entries = [{"address": public(n, "8.8.8.8").text, "last_ok_s": 1} for n in range(ADDRESSES_MAX)]
+    path.write_text(json.dumps({"version": 1, "peers": entries}))
+    book = PeerBook(path)
+    assert len(book.addresses()) == PER_NET_MAX
+    assert book.unsaved() is None
 
 
 @pytest.mark.parametrize(

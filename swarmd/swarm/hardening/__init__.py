@@ -27,6 +27,7 @@
 | | a peer registered twice, or never; hello races with subscribe | peer_streams |
 | T20 | closing a connection to a frozen peer hangs | muxer |
 | | score term P7 never works | peer_ip |
+| | dials addresses that strangers put into the peer store | own_dials |
 | | taken ports are shared silently; dead listeners steal connections | listeners |
 
 Use: `install_once()`; `new_host(sec_opt=security_options(key_pair), muxer_opt=muxer_options(), ...)`; `harden_host(host, ...)`
@@ -45,6 +46,7 @@ from swarmd.swarm.hardening.handler_isolation import isolate_handlers
 from swarmd.swarm.hardening.inbound_limit import InboundPlaces, limit_inbound
 from swarmd.swarm.hardening.listeners import assert_listening, close_listeners, install_exclusive_listeners
 from swarmd.swarm.hardening.muxer import install_muxer, muxer_options
+from swarmd.swarm.hardening.own_dials import dial_named_addresses_only
 from swarmd.swarm.hardening.pubsub import HardenedPubsub
 from swarmd.swarm.hardening.quiet_logs import silence_libp2p
 from swarmd.swarm.hardening.security import security_options
@@ -56,6 +58,7 @@ __all__ = [
     "Verdict",
     "assert_listening",
     "close_listeners",
+    "dial_named_addresses_only",
     "harden_host",
     "install_once",
     "muxer_options",
