@@ -12,7 +12,7 @@ from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.attack import checks
 from tests.attack.attackers import Attackers, Scene
 from tests.attack.checks import Check
-from tests.attack.deeds import DEEDS, IDENTITIES_MAX, MUTE, TOGETHER, TOGETHER_GROUPS, TOGETHER_TEXT
+from tests.attack.deeds import CANNON, DEEDS, IDENTITIES_MAX, MUTE, TOGETHER, TOGETHER_GROUPS, TOGETHER_TEXT
 from tests.attack.ground import honest_datasets, write_manifest
 from tests.attack.looks import Look, book, look, losses, patient_look, records
 from tests.attack.newcomers import run_newcomers
@@ -35,7 +35,9 @@ SETTINGS = (
 
 @dataclass
 class Bout:
-    """What came of it; `apart`, `idle` and `dead` by attack, `joined` are honest newcomers."""
+    """What came of it; `apart`, `idle` and `dead` by attack, `calls` of a third party that it
+    named; `joined` are honest newcomers.
+    """
 
     rows: list[Row] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
@@ -44,6 +46,7 @@ class Bout:
     apart: dict[str, list[str]] = field(default_factory=dict)
     idle: dict[str, list[str]] = field(default_factory=dict)
     dead: dict[str, list[str]] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
     joined: list[LocalNode] = field(default_factory=list)
 
     @property
@@ -103,6 +106,7 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
             checks.no_honest_peer_banned({name: texts["bans"] for name, texts in shown.items()}, honest),
             checks.no_honest_peer_ever_banned(books, honest),
             checks.honest_stay_connected(bout.apart),
+            checks.third_party_spared(bout.calls, NUM_HONEST),
             checks.clean_terminal("".join(text for texts in shown.values() for text in texts.values())),
         ]
     return bout
@@ -135,6 +139,8 @@ class _Attack:
             self.bout.idle[name] = attackers.idle()
             self.bout.attacked[name] = window(self.swarm.nodes, self.seconds, attackers)
             self.bout.dead[name] = attackers.dead()
+            if CANNON in attackers.counted:
+                self.bout.calls[name] = attackers.counted[CANNON]["calls"]
         self.bout.apart[name] = reunited(self.swarm)
 
     def newcomers(self) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from swarmd.swarm.hints import FAILURES_MAX
 from tests.attack.looks import Book, Look
 from tests.attack.rows import lost
 from tests.attack.window import Window, idle_in
@@ -155,6 +156,19 @@ def honest_stay_connected(apart: Mapping[str, Sequence[str]]) -> Check:
     """After each attack every honest node was connected to every other."""
     bad = [f"{', '.join(nodes)} after {name}" for name, nodes in apart.items() if nodes]
     return Check("honest nodes stayed connected, or were again within a minute", not bad, "; ".join(bad))
+
+
+def third_party_spared(calls: Mapping[str, int], num_nodes: int) -> Check:
+    """Whom hostile peers named was called by each honest node no more often than a machine is within an hour, by all attacks.
+
+    A cannon that no node fired has shown nothing, and fails; after a first one, the hour may be used up.
+    """
+    num, most = sum(calls.values()), num_nodes * FAILURES_MAX["machine"]
+    return Check(
+        "a third party that hostile peers named was left alone",
+        num <= most and (num > 0 or not calls),
+        f"{num} calls, at most {most} in an hour" if calls else "",
+    )
 
 
 def clean_terminal(output: str) -> Check:

@@ -56,6 +56,16 @@ def test_an_escape_sequence_on_the_terminal_is_a_failure() -> None:
     assert checks.clean_terminal("name\n\tä").passed
 
 
+@pytest.mark.parametrize(
+    ("calls", "passed"),
+    [({}, True), ({"cannon": 12}, True), ({"cannon": 12, "everything": 1}, False), ({"cannon": 0}, False)],
+)
+def test_a_third_party_that_is_called_again_and_again_is_a_failure(
+    calls: dict[str, int], passed: bool
+) -> None:
+    assert checks.third_party_spared(calls, 4).passed is passed
+
+
 def test_gaps_are_found_between_neighbours() -> None:
     assert gaps([1, 2, 4, 5]) == [2]
     assert gaps([]) == []

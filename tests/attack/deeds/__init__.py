@@ -4,13 +4,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tests.attack.deeds.bootstrap import mute_bootstrap
+from tests.attack.deeds.cannon import cannon
 from tests.attack.deeds.content import code_texts, garbage_then_right, harmful, other_texts, sign_inverted
 from tests.attack.deeds.flood import flood_one, flood_twenty
 from tests.attack.deeds.messages import bombs, forged_questions, malformed, stolen_and_replayed
 from tests.attack.deeds.sockets import garbage_everywhere, half_open, slow_readers
 from tests.attack.ring import Ring
 
-HARMFUL, MUTE = "harmful", "mute-bootstrap"
+HARMFUL, MUTE, CANNON = "harmful", "mute-bootstrap", "cannon"
 # Identities that an attack uses at most; the harness looks for this many among authors.
 IDENTITIES_MAX = 200
 
@@ -35,6 +36,7 @@ DEEDS: dict[str, Deed] = {
     "slow-readers": Deed("twenty subscribers that stop reading", slow_readers),
     "half-open": Deed("TCP connections that never finish Noise", half_open),
     "garbage-protocols": Deed("garbage on every protocol, and under it", garbage_everywhere),
+    CANNON: Deed("neighbours under ever new names that all name one third party", cannon),
     "garbage-right": Deed("right answers after garbage text", garbage_then_right),
     "sign-inverted": Deed("wrong answers in good style, right ones in bad", sign_inverted),
     HARMFUL: Deed("both and more, from one patient author within the quotas", harmful),
@@ -49,7 +51,7 @@ TOGETHER_GROUPS = (
     ("forged-questions", "stolen-replayed", "bombs", "malformed"),
     ("flood-one",),
     ("flood-twenty",),
-    ("half-open", "garbage-protocols"),
+    ("half-open", "garbage-protocols", CANNON),
     ("slow-readers",),
 )
 TOGETHER_TEXT = (
