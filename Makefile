@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-ingest chaos attack fuzz fuzz-http clean
+.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-ingest chaos attack sybils fuzz fuzz-http clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -73,6 +73,9 @@ chaos: $(VENV)/.dev ## kill -9 of every process of a real node, over and over
 
 attack: $(VENV)/.dev ## hostile peers against real nodes, one attack after another and all together; about a quarter of an hour on two cores
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.attack
+
+sybils: $(VENV)/.dev ## what many names are worth: their share of what is drawn, at 8, 32 and 128 honest authors; some minutes on one core
+	@$(BIN)/python -m tests.attack.sybils
 
 TIME ?= 60
 fuzz: $(VENV)/.fuzz ## coverage-guided fuzzing of everything that reads strangers' bytes, TIME=60 seconds in all

@@ -8,7 +8,8 @@ import trio
 
 from swarmd.atomic import write_atomically
 from swarmd.experience.advantages import level
-from swarmd.experience.buffer import Admission, Sample
+from swarmd.experience.buffer import Sample
+from swarmd.experience.draws import Admission
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.experience.schema import Whose
 from swarmd.loops.ask import Ask
@@ -102,6 +103,7 @@ def make_ingest(
             prompts,
             [level(rewards_G, spread_min) for rewards_G in rewards],
             received_ms=node.now_ms(),
+            proven=node.trust.standings.proven(verified.signed.header.author),
         ),
         run_blocking=node.run_blocking,
         progress=node.progress,
@@ -222,7 +224,7 @@ def _admission(node: Node) -> Admission:
             num_external=node.config.num_external_max,
         ),
         banned=lambda author: standings.banned(author, now_s),
-        author_share_max=trust.author_share_max,
+        author_parts_max=trust.author_parts_max,
     )
 
 

@@ -9,14 +9,15 @@ import trio
 from swarmd.config import load_config
 from swarmd.parts import Node
 from swarmd.wiring import make_ingest
+from tests.experience.batches import batch
 from tests.loops.parts import ME, Loops
 
 
 class Buffer:
     """Remembers the rewards it was given."""
 
-    def add(self, verified: Any, prompts: list[str], rewards: list[list[float]], *, received_ms: int) -> None:
-        self.rewards = rewards
+    def add(self, verified: Any, prompts: list[str], rewards: list[list[float]], **when: Any) -> None:
+        self.rewards, self.proven = rewards, when["proven"]
 
 
 @pytest.mark.parametrize(("spread_min", "first"), [("0.05", [0.02, 0.02]), ("0", [0.01, 0.03])])
@@ -35,5 +36,5 @@ def test_crumbs_from_outside_are_levelled_before_they_are_stored(spread_min: str
         now_ms=lambda: 1,
         trust=loops.trust,
     )
-    make_ingest(cast(Node, node), inbox).add(cast(Any, None), [], [[0.01, 0.03], [1.0, 0.0]])
-    assert buffer.rewards == [pytest.approx(first), [1.0, 0.0]]
+    make_ingest(cast(Node, node), inbox).add(batch("ann", [1]), [], [[0.01, 0.03], [1.0, 0.0]])
+    assert (buffer.rewards, buffer.proven) == ([pytest.approx(first), [1.0, 0.0]], False)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from swarmd.config.section import Section
 
@@ -24,12 +24,13 @@ class TrustSettings(Section):
         description="Share of a training set that authors who are not proven may have together, rounded down but at least one"
         " rollout; 0: none, 1: no limit.",
     )
-    author_share_max: float = Field(
-        0.5,
-        gt=0,
-        le=1,
-        description="Share of a round's external rollouts that one author may have, rounded up; an equal part where the buffer"
-        " knows too few authors to fill a round. Who shares nothing but informative rollouts would else be most of it; 1 is off.",
+    author_parts_max: float = Field(
+        1.5,
+        ge=0,
+        le=1000,
+        description="Most equal parts of the external rollouts that one author may be: of ten authors with 1.5, 15 %. Informative"
+        " rollouts of the last `experience.age_s_max` seconds count, drawn or not; who sends more of them than that is drawn as if"
+        " it had not. All who are not proven count as one author. 0: no limit; nothing between 0 and 1.",
     )
     quotas: Literal["on", "off"] = Field(
         "on",
@@ -86,3 +87,10 @@ class TrustSettings(Section):
     canary_errors_max: float = Field(
         5.0, ge=1, le=100, description="Nor is one by less than this many standard errors of the difference."
     )
+
+    @field_validator("author_parts_max")
+    @classmethod
+    def _a_part_is_whole(cls, value: float) -> float:
+        if 0 < value < 1:
+            raise ValueError("an author may be at least 1 equal part; 0 is no limit")
+        return value

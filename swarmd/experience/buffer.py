@@ -6,6 +6,7 @@ node made of it: small rows to choose from (`rollouts`) and, apart from them, wh
 Eviction, when a bound is passed, takes first what will never be drawn again, and never one author's for another's sake:
 
 1. over-age rollouts, 2. used-up ones, 3. uninformative ones, 4. the oldest informative one of the author who holds most.
+In the last step all authors who are not proven count as one.
 
 An author above its share loses in the same order, but only its own.
 """
@@ -14,15 +15,16 @@ import json
 import math
 import random
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from swarmd.experience import schema
 from swarmd.experience.counters import QuestionCounter
+from swarmd.experience.draws import Admission, Pool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
-from swarmd.experience.sampling import Strategy, draw_limited
+from swarmd.experience.sampling import Strategy
 from swarmd.experience.store import Store
 from swarmd.protocol.types import Rollout, VerifiedBatch
 
@@ -51,28 +53,6 @@ class Sample:
     num_over_age: int = 0
     num_unproven: int = 0
     num_held_back: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """Whose rollouts may be drawn: those of `banned` authors never, of those who are not `proven` at most `unproven_max` together.
-
-    One author's are at most `author_share_max` of what is asked for, rounded up, or an equal part of it where so few authors are
-    held that their shares would not fill it. Who shares informative rollouts only would else be drawn far more often than those
-    who share all they make.
-
-    Both functions are called under the buffer's lock, once for each author at most; they must not call the buffer.
-    """
-
-    proven: Callable[[bytes], bool]
-    unproven_max: int
-    banned: Callable[[bytes], bool] = lambda author: False
-    author_share_max: float = 1.0
-
-    def author_max(self, num: int, num_authors: int) -> int:
-        """The most of `num` rollouts that one of so many authors may give."""
-        equal = math.ceil(num / max(1, num_authors))
-        return max(equal, math.ceil(self.author_share_max * num - 1e-9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +138,7 @@ class SwarmBuffer:
         rewards_RG: Sequence[Sequence[float]],
         *,
         received_ms: int,
+        proven: bool = True,
     ) -> AddResult:
         """Store a batch with this node's prompts and rewards, then evict down to the bounds.
 
@@ -166,6 +147,7 @@ class SwarmBuffer:
             prompts: the regenerated prompt of each rollout; None skips the rollout (a held-out question).
             rewards_RG: this node's rewards, one for each completion.
             received_ms: Unix time by this node's clock, which is also the time of the eviction.
+            proven: whether the author is; who is not shares its place in a full buffer with all others who are not.
 
         Raises:
             ValueError: lengths that do not match the batch, or a reward that is not finite.
@@ -186,7 +168,8 @@ class SwarmBuffer:
                     num_duplicate += 1
                     continue
                 if batch_row is None:
-                    batch_row = schema.insert_batch(db, header.author, received_ms, verified.signed.data)
+                    data = verified.signed.data
+                    batch_row = schema.insert_batch(db, header.author, received_ms, data, proven=proven)
                 payload = _encode(rollout, prompt, rewards_G, header.created_ms, header.policy_version)
                 schema.insert_rollout(db, batch_row, key, made_ms, rewards_G, payload)
                 num_added += 1
@@ -215,40 +198,18 @@ class SwarmBuffer:
 
         def work(db: sqlite3.Connection) -> Sample:
             cutoff_ms = now_ms - self._age_ms_max
-            candidates = schema.candidates(db, cutoff_ms, whose)
-            num_pool = len(candidates) + schema.count_uninformative(db, cutoff_ms, whose)
-            num_over_age = schema.count_over_age(db, cutoff_ms, whose)
-            unproven: set[bytes] = set()
-            limit = author_max = num
-            if admission is not None:
-                held = set(schema.holdings(db))
-                banned = {author for author in held if admission.banned(author)}
-                author_max = admission.author_max(num, len(held - banned))
-                authors = {candidate.author for candidate in candidates}
-                unproven = {author for author in authors - banned if not admission.proven(author)}
-                num_found = len(candidates)
-                candidates = [candidate for candidate in candidates if candidate.author not in banned]
-                num_pool -= num_found - len(candidates)
-                limit = admission.unproven_max
-            rows = draw_limited(
-                candidates,
-                num,
-                rng,
-                self._strategy,
-                limited=unproven.__contains__,
-                limit=limit,
-                author_max=author_max,
-            )
+            pool = Pool.find(db, cutoff_ms, whose, admission)
+            rows = pool.draw(num, rng, self._strategy, admission)
             payloads = schema.use(db, rows, self._uses_max)
-            num_unproven = sum(payload[0] in unproven for payload in payloads)
+            schema.note_draw(db, num, (payload[0] for payload in payloads), now_ms, cutoff_ms)
             return Sample(
                 [_decode(*payload) for payload in payloads],
-                num_informative_pool=len(candidates),
-                num_pool=num_pool,
+                num_informative_pool=len(pool.candidates),
+                num_pool=len(pool.candidates) + pool.num_uninformative,
                 shortfall=num - len(rows),
-                num_over_age=num_over_age,
-                num_unproven=num_unproven,
-                num_held_back=min(num, len(candidates)) - len(rows),
+                num_over_age=schema.count_over_age(db, cutoff_ms, whose),
+                num_unproven=sum(payload[0] in pool.unproven for payload in payloads),
+                num_held_back=min(num, len(pool.candidates)) - len(rows),
             )
 
         return self._store.transaction(work)

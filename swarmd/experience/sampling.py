@@ -6,7 +6,7 @@ candidates given here are already the informative ones. The other ways are this 
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 Strategy = Literal["uniform", "by-author", "top-total", "first-arrived", "rare-first"]
@@ -46,32 +46,65 @@ def draw_limited(
     rng: random.Random,
     strategy: Strategy = "uniform",
     *,
-    limited: Callable[[bytes], bool],
-    limit: int,
-    author_max: int,
+    holder: Callable[[bytes], bytes],
+    limits: Mapping[bytes, int],
+    holder_max: int,
 ) -> list[int]:
-    """As `draw`, with at most `author_max` rows of one author, and at most `limit` of those, together, for whom `limited` holds.
+    """As `draw`, with at most `holder_max` rows of one holder, and at most so many as `limits` has for it.
 
-    Each draw is the strategy's among the candidates that may still be drawn: once a limit is reached those of its authors may
-    not. Nothing else changes, so `uniform` stays uniform among them.
+    A holder is an author, or several who count as one. Each draw is the strategy's among the candidates that may still be drawn:
+    once a limit is reached those of its holder may not. Nothing else changes, so `uniform` stays uniform among the others.
     """
-    if limit >= num and author_max >= num:
+    limits = {name: limit for name, limit in limits.items() if limit < num}
+    if holder_max >= num and not limits:
         return draw(candidates, num, rng, strategy)
     num_of: Counter[bytes] = Counter()
-    author_of = {candidate.row: candidate.author for candidate in candidates}
     rows: list[int] = []
     # every strategy draws one after the other, so passing over some leaves the order of the others as it would be without them
-    for row in draw(candidates, len(candidates), rng, strategy):
+    for candidate in _one_by_one(candidates, rng, strategy):
         if len(rows) == num:
             break
-        author = author_of[row]
-        is_limited = limited(author)
-        if num_of[author] == author_max or (is_limited and limit == 0):
+        name = holder(candidate.author)
+        if num_of[name] >= min(holder_max, limits.get(name, num)):
             continue
-        num_of[author] += 1
-        limit -= is_limited
-        rows.append(row)
+        num_of[name] += 1
+        rows.append(candidate.row)
     return rows
+
+
+def _one_by_one(
+    candidates: Sequence[Candidate], rng: random.Random, strategy: Strategy
+) -> Iterator[Candidate]:
+    """All candidates in the order in which the strategy draws them; a uniform one costs only what is taken."""
+    if strategy == "uniform":
+        left = list(candidates)
+        while left:
+            place = rng.randrange(len(left))
+            left[place], left[-1] = left[-1], left[place]
+            yield left.pop()
+        return
+    by_row = {candidate.row: candidate for candidate in candidates}
+    for row in draw(candidates, len(candidates), rng, strategy):
+        yield by_row[row]
+
+
+def cut_off(
+    candidates: Sequence[Candidate],
+    rooms: Mapping[bytes, int],
+    rng: random.Random,
+    holder: Callable[[bytes], bytes],
+) -> Sequence[Candidate]:
+    """Leave each holder that `rooms` names so many candidates, chosen at random; the others keep all. The order stays."""
+    if not rooms:
+        return candidates
+    places: dict[bytes, list[int]] = {name: [] for name in rooms}
+    for place, candidate in enumerate(candidates):
+        if (name := holder(candidate.author)) in places:
+            places[name].append(place)
+    dropped: set[int] = set()
+    for name, found in places.items():
+        dropped.update(rng.sample(found, max(0, len(found) - rooms[name])))
+    return [candidate for place, candidate in enumerate(candidates) if place not in dropped]
 
 
 def draw_uniform(candidates: Sequence[Candidate], num: int, rng: random.Random) -> list[int]:

@@ -7,7 +7,8 @@ rollout that was dropped, so that the same one does not come back.
 import json
 import math
 import sqlite3
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from swarmd.experience.advantages import is_informative
@@ -27,7 +28,8 @@ USED_UP, UNINFORMATIVE, DRAWABLE = 0, 1, 2  # rollouts.worth: the lower, the ear
 _TABLES = """
 CREATE TABLE facts(name TEXT PRIMARY KEY, value BLOB);
 CREATE TABLE authors(
-    author BLOB PRIMARY KEY, num INTEGER NOT NULL DEFAULT 0, size_bytes INTEGER NOT NULL DEFAULT 0);
+    author BLOB PRIMARY KEY, num INTEGER NOT NULL DEFAULT 0, size_bytes INTEGER NOT NULL DEFAULT 0,
+    proven INTEGER NOT NULL DEFAULT 1);
 CREATE TABLE batches(
     id INTEGER PRIMARY KEY, author BLOB NOT NULL, received_ms INTEGER NOT NULL,
     num_held INTEGER NOT NULL DEFAULT 0, data BLOB NOT NULL);
@@ -42,6 +44,8 @@ CREATE TABLE payloads(id INTEGER PRIMARY KEY, payload BLOB NOT NULL);
 CREATE TABLE tombstones(
     id INTEGER PRIMARY KEY, author BLOB NOT NULL, dataset INTEGER NOT NULL, counter INTEGER NOT NULL,
     UNIQUE(author, dataset, counter));
+CREATE TABLE asked(minute INTEGER PRIMARY KEY, num INTEGER NOT NULL);
+CREATE TABLE drawn(author BLOB NOT NULL, minute INTEGER NOT NULL, num INTEGER NOT NULL, PRIMARY KEY(author, minute));
 
 CREATE TRIGGER batch_added AFTER INSERT ON batches BEGIN
     INSERT INTO authors(author, size_bytes) VALUES (NEW.author, length(NEW.data))
@@ -76,10 +80,19 @@ MIGRATIONS = (
         FROM payloads, json_each(CAST(payloads.payload AS TEXT), '$[3]') AS completion
         WHERE payloads.id = rollouts.id)
     """,
+    # 3: what was drawn of whom, apart from the rollouts: used-up ones are evicted first. And who is proven, for eviction.
+    """
+    ALTER TABLE authors ADD COLUMN proven INTEGER NOT NULL DEFAULT 1;
+    CREATE TABLE asked(minute INTEGER PRIMARY KEY, num INTEGER NOT NULL);
+    CREATE TABLE drawn(author BLOB NOT NULL, minute INTEGER NOT NULL, num INTEGER NOT NULL, PRIMARY KEY(author, minute))
+    """,
 )
 
 # Uses of a rollout that is quarantined: more than any setting allows (1,000), so it stays used up whatever is configured later.
 QUARANTINED_USES = 1_000_000
+
+# Draws are remembered by the minute: 60 rows an author at the default age limit.
+MINUTE_MS = 60_000
 
 Key = tuple[bytes, int, int]  # author, dataset, counter
 
@@ -141,10 +154,13 @@ def is_known(db: sqlite3.Connection, key: Key) -> bool:
     return db.execute(query, key * 2).fetchone() is not None
 
 
-def insert_batch(db: sqlite3.Connection, author: bytes, received_ms: int, data: bytes) -> int:
-    """Store a message as it came; returns its row."""
+def insert_batch(
+    db: sqlite3.Connection, author: bytes, received_ms: int, data: bytes, *, proven: bool
+) -> int:
+    """Store a message as it came, and whether its author is proven by now; returns its row."""
     query = "INSERT INTO batches(author, received_ms, data) VALUES (?, ?, ?)"
     row = db.execute(query, (author, received_ms, data)).lastrowid
+    db.execute("UPDATE authors SET proven = ? WHERE author = ?", (proven, author))
     assert row is not None
     return row
 
@@ -190,10 +206,12 @@ def candidates(db: sqlite3.Connection, cutoff_ms: int, whose: Whose = ANYBODY) -
     return [Candidate(*row) for row in db.execute(query, (DRAWABLE, cutoff_ms, *whose.args))]
 
 
-def count_uninformative(db: sqlite3.Connection, cutoff_ms: int, whose: Whose = ANYBODY) -> int:
-    """Young rollouts without signal."""
-    query = f"SELECT count(*) FROM rollouts WHERE worth = ? AND made_ms >= ? AND {whose.condition}"
-    return int(db.execute(query, (UNINFORMATIVE, cutoff_ms, *whose.args)).fetchone()[0])
+def uninformative_by_author(
+    db: sqlite3.Connection, cutoff_ms: int, whose: Whose = ANYBODY
+) -> dict[bytes, int]:
+    """How many young rollouts without signal each author has, where it has any."""
+    query = f"SELECT author, count(*) FROM rollouts WHERE worth = ? AND made_ms >= ? AND {whose.condition} GROUP BY author"
+    return dict(db.execute(query, (UNINFORMATIVE, cutoff_ms, *whose.args)))
 
 
 def count_over_age(db: sqlite3.Connection, cutoff_ms: int, whose: Whose = ANYBODY) -> int:
@@ -216,6 +234,25 @@ def use(db: sqlite3.Connection, rows: Sequence[int], uses_max: int) -> list[tupl
     return [tuple(found[row]) for row in rows]
 
 
+def note_draw(
+    db: sqlite3.Connection, num_asked: int, authors: Iterable[bytes], now_ms: int, cutoff_ms: int
+) -> None:
+    """Count what was asked for, and one for each author of what was drawn; what is as old as over-age rollouts is forgotten."""
+    minute = now_ms // MINUTE_MS
+    add = "ON CONFLICT DO UPDATE SET num = num + excluded.num"
+    db.execute(f"INSERT INTO asked VALUES (?, ?) {add}", (minute, num_asked))
+    found = [(author, minute, num) for author, num in Counter(authors).items()]
+    db.executemany(f"INSERT INTO drawn VALUES (?, ?, ?) {add}", found)
+    for table in ("asked", "drawn"):
+        db.execute(f"DELETE FROM {table} WHERE minute < ?", (cutoff_ms // MINUTE_MS,))
+
+
+def drawn_lately(db: sqlite3.Connection) -> tuple[int, dict[bytes, int]]:
+    """How many rollouts were asked for within the age limit, and how many were drawn of each author."""
+    asked = db.execute("SELECT coalesce(sum(num), 0) FROM asked").fetchone()[0]
+    return int(asked), dict(db.execute("SELECT author, sum(num) FROM drawn GROUP BY author"))
+
+
 def quarantine(db: sqlite3.Connection, since_ms: int) -> int:
     """Use up what could still be drawn of messages received since then; returns how many rollouts that were."""
     query = (
@@ -227,7 +264,8 @@ def quarantine(db: sqlite3.Connection, since_ms: int) -> int:
 
 def holdings(db: sqlite3.Connection) -> dict[bytes, Bounds]:
     """What each author holds."""
-    return {author: Bounds(num, size) for author, num, size in db.execute("SELECT * FROM authors")}
+    query = "SELECT author, num, size_bytes FROM authors"
+    return {author: Bounds(num, size) for author, num, size in db.execute(query)}
 
 
 def summary(db: sqlite3.Connection) -> tuple[int, int | None]:
@@ -268,13 +306,18 @@ def _worst(db: sqlite3.Connection, cutoff_ms: int, author: bytes | None) -> int 
 
 
 def _oldest_of_largest(db: sqlite3.Connection, *, by_number: bool) -> int | None:
-    """The oldest informative rollout of whoever holds most of what there is too much of."""
+    """The oldest informative rollout of whoever holds most of what there is too much of.
+
+    Authors who are not proven count as one: else new names, one rollout each, would take the place of everybody who holds two.
+    """
     measure = "num" if by_number else "size_bytes"
+    of_new = db.execute(f"SELECT coalesce(sum({measure}), 0) FROM authors WHERE NOT proven").fetchone()[0]
+    of_one = db.execute(f"SELECT coalesce(max({measure}), 0) FROM authors WHERE proven").fetchone()[0]
     query = (
         "SELECT id FROM rollouts WHERE worth = ? AND author ="
-        f" (SELECT author FROM authors ORDER BY {measure} DESC, author LIMIT 1) ORDER BY made_ms, id LIMIT 1"
+        f" (SELECT author FROM authors WHERE proven = ? ORDER BY {measure} DESC, author LIMIT 1) ORDER BY made_ms, id LIMIT 1"
     )
-    return _first(db, query, (DRAWABLE,))
+    return _first(db, query, (DRAWABLE, of_one >= of_new))
 
 
 def _first(db: sqlite3.Connection, query: str, args: tuple[Any, ...]) -> int | None:

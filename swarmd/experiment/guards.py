@@ -11,7 +11,7 @@ NO_GUARDS = {
     "update.external_weight_max": "0",
     "update.external_share_max": "1",
     "trust.unproven_share_max": "1",
-    "trust.author_share_max": "1",
+    "trust.author_parts_max": "0",
     "trust.quotas": "off",
     "trust.canary": "off",
     "experience.reward_spread_min": "0",

@@ -16,6 +16,8 @@ from tests.attack.checks import Check
 from tests.attack.deeds import DEEDS, TOGETHER
 from tests.attack.reward import as_plain, pair_checks, pairs_table, run_pairs
 from tests.attack.rows import table
+from tests.attack.sybils import ROUNDS as SYBIL_ROUNDS
+from tests.attack.sybils import run as run_sybils
 from tests.attack.trial import NUM_HONEST
 
 # Where the tiny policy's curve is nearly flat.
@@ -62,6 +64,7 @@ def main() -> None:
         seed=options.seed,
         seeds=seeds[:1] if options.quick else seeds,
         rounds=min(options.rounds, 60) if options.quick else options.rounds,
+        sybils=not options.only and not options.no_bout,
     )
     if not plan.names and not plan.seeds:
         parser.error("nothing is left to do: --no-bout needs --seeds")
@@ -74,13 +77,17 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done: windows of `seconds` for each name on the swarm of `seed`; then, for each of `seeds`, so many rounds twice."""
+    """What is done: windows of `seconds` for each name on the swarm of `seed`; then, for each of `seeds`, so many rounds twice.
+
+    `sybils`: between them the share that many names get, in virtual rounds.
+    """
 
     names: list[str]
     seconds: float
     seed: int
     seeds: list[int]
     rounds: int
+    sybils: bool = False
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -99,6 +106,10 @@ def run(out: Path, plan: Plan) -> int:
     out.mkdir(parents=True)
     if plan.names:
         found += fight(out, plan, report, say)
+        _write(out, report, found)
+    if plan.sybils:
+        say("many names, in virtual rounds ...")
+        found += run_sybils(plan.seed, SYBIL_ROUNDS, tenth_only=True)
         _write(out, report, found)
     if plan.seeds:
         found += learn(out, plan, report, say)

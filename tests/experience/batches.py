@@ -75,8 +75,9 @@ def add(
     age_s: int = 0,
     text: str = "<answer>4</answer>",
     now_ms: int = NOW_MS,
+    proven: bool = True,
 ) -> AddResult:
     """Add one author's rollouts, all with the same rewards, made `age_s` ago and received now."""
     made = batch(name, counters, created_ms=now_ms - 1000 * age_s, num_completions=len(rewards_G), text=text)
     num = len(counters)
-    return buffer.add(made, ["2 + 2?"] * num, [list(rewards_G)] * num, received_ms=now_ms)
+    return buffer.add(made, ["2 + 2?"] * num, [list(rewards_G)] * num, received_ms=now_ms, proven=proven)

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarmd.experience.buffer import Admission
+from swarmd.experience.buffer import SwarmBuffer
+from swarmd.experience.draws import Admission
 from swarmd.experience.sampling import Candidate, Strategy, draw, draw_limited
+from swarmd.experience.shares import of_one_draw, rooms, water_line
 from tests.experience.batches import NOW_MS, add, author, open_buffer
 from tests.experience.test_sampling import CHI_SQUARE_MAX, chi_square
 
@@ -25,33 +27,31 @@ def named(*names: str) -> Callable[[bytes], bool]:
 pools = st.lists(st.sampled_from([b"a", b"b", b"c", b"new", b"newer"]), max_size=30)
 
 
+def kind(name: bytes) -> bytes:
+    """New authors are one holder."""
+    return b"new" if name.startswith(b"new") else name
+
+
 @given(
     strategy=st.sampled_from(STRATEGIES),
     authors=pools,
     num=st.integers(0, 12),
     limit=st.integers(0, 12),
-    author_max=st.integers(0, 12),
+    holder_max=st.integers(0, 12),
     seed=st.integers(0, 99),
 )
 def test_the_limits_hold_and_nothing_else_is_lost(
-    strategy: Strategy, authors: list[bytes], num: int, limit: int, author_max: int, seed: int
+    strategy: Strategy, authors: list[bytes], num: int, limit: int, holder_max: int, seed: int
 ) -> None:
     pool = [Candidate(row, name, reward_total=row % 3) for row, name in enumerate(authors)]
-    rows = draw_limited(
-        pool,
-        num,
-        random.Random(seed),
-        strategy,
-        limited=lambda name: name.startswith(b"new"),
-        limit=limit,
-        author_max=author_max,
-    )
-    may_give = {name: min(author_max, held) for name, held in Counter(authors).items()}
-    of_new = sum(may for name, may in may_give.items() if name.startswith(b"new"))
-    of_proven = sum(may_give.values()) - of_new
-    assert len(rows) == len(set(rows)) == min(num, of_proven + min(limit, of_new))
-    assert sum(authors[row].startswith(b"new") for row in rows) <= limit
-    assert max(Counter(authors[row] for row in rows).values(), default=0) <= author_max
+    rng = random.Random(seed)
+    rows = draw_limited(pool, num, rng, strategy, holder=kind, limits={b"new": limit}, holder_max=holder_max)
+    may_give = {name: min(holder_max, held) for name, held in Counter(map(kind, authors)).items()}
+    of_new = min(limit, may_give.pop(b"new", 0))
+    assert len(rows) == len(set(rows)) == min(num, sum(may_give.values()) + of_new)
+    given = Counter(kind(authors[row]) for row in rows)
+    assert given[b"new"] <= limit
+    assert max(given.values(), default=0) <= holder_max
 
 
 @given(
@@ -65,17 +65,17 @@ def test_a_limit_that_cannot_bind_changes_no_draw(
 ) -> None:
     pool = [Candidate(row, name, reward_total=row % 3) for row, name in enumerate(authors)]
     limited = draw_limited(
-        pool, num, random.Random(seed), strategy, limited=lambda name: True, limit=num, author_max=num
+        pool, num, random.Random(seed), strategy, holder=kind, limits={b"new": num}, holder_max=num
     )
     assert limited == draw(pool, num, random.Random(seed), strategy)
 
 
 def test_within_either_kind_every_rollout_is_drawn_equally_often() -> None:
     """Ten proven and forty new ones, four of at most one new: a new one is in a draw as often as any other new one."""
-    pool = [Candidate(row, b"proven" if row < 10 else bytes([row])) for row in range(50)]
+    pool = [Candidate(row, b"proven" if row < 10 else b"new %d" % row) for row in range(50)]
     rng, proven, new = random.Random(20250911), Counter[int](), Counter[int]()
     for _ in range(20_000):
-        rows = draw_limited(pool, 4, rng, limited=lambda name: name != b"proven", limit=1, author_max=4)
+        rows = draw_limited(pool, 4, rng, holder=kind, limits={b"new": 1}, holder_max=4)
         proven.update(row for row in rows if row < 10)
         new.update(row - 10 for row in rows if row >= 10)
     assert chi_square(proven, proven.total() / 10, 10) < CHI_SQUARE_MAX[9]
@@ -88,7 +88,7 @@ def test_new_ones_get_no_place_that_chance_would_not_give_them() -> None:
     pool = [Candidate(row, b"new" if row == 0 else b"proven") for row in range(10)]
     rng, drawn = random.Random(5), Counter[int]()
     for _ in range(20_000):
-        drawn[draw_limited(pool, 2, rng, limited=lambda name: name == b"new", limit=1, author_max=2)[0]] += 1
+        drawn[draw_limited(pool, 2, rng, holder=kind, limits={b"new": 1}, holder_max=2)[0]] += 1
     assert chi_square(drawn, 2000, 10) < CHI_SQUARE_MAX[9]
 
 
@@ -97,9 +97,7 @@ def test_by_author_still_gives_each_proven_author_the_same_chance() -> None:
     pool += [Candidate(row, b"new") for row in range(10, 20)]
     rng, drawn = random.Random(3), Counter[int]()
     for _ in range(20_000):
-        (row,) = draw_limited(
-            pool, 1, rng, "by-author", limited=lambda name: name == b"new", limit=0, author_max=1
-        )
+        (row,) = draw_limited(pool, 1, rng, "by-author", holder=kind, limits={b"new": 0}, holder_max=1)
         drawn[int(row == 9)] += 1
     assert chi_square(drawn, 10_000, 2) < CHI_SQUARE_MAX[1]
 
@@ -148,23 +146,102 @@ def test_each_author_is_asked_about_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("num", "num_authors", "share_max", "author_max"),
-    [(4, 1, 0.5, 4), (4, 2, 0.5, 2),
-     (4, 3, 0.5, 2), (4, 9, 0.5, 2), (6, 9, 0.1, 1), (10, 9, 0.29, 3), (4, 0, 0.5, 4), (0, 5, 0.5, 0)],
+    ("num", "num_authors", "parts_max", "expected"),
+    [(4, 1, 1.5, 6), (4, 2, 1.5, 3), (4, 3, 1.5, 2), (4, 9, 1.5, 1), (40, 9, 1.5, 7), (4, 0, 1.5, 4), (4, 9, 0, 4)],
 )  # fmt: skip
-def test_one_author_gives_its_share_or_an_equal_part(
-    num: int, num_authors: int, share_max: float, author_max: int
+def test_one_author_gives_its_equal_parts_of_a_draw(
+    num: int, num_authors: int, parts_max: float, expected: int
 ) -> None:
-    admission = Admission(proven=named(), unproven_max=num, author_share_max=share_max)
-    assert admission.author_max(num, num_authors) == author_max
+    assert of_one_draw(num, num_authors, parts_max) == expected
 
 
-def test_who_shares_informative_rollouts_only_is_not_drawn_more_than_its_share(tmp_path: Path) -> None:
+def test_the_line_is_the_mean_of_what_it_leaves_times_the_parts() -> None:
+    assert water_line([40] * 8 + [2000], 1.5) == pytest.approx(1.5 * 320 / 7.5)
+    assert water_line([40] * 8, 1.5) == 60
+    assert water_line([7], 1.5) == pytest.approx(10.5)
+
+
+@given(parts=st.lists(st.integers(0, 10_000), min_size=1, max_size=60), parts_max=st.floats(1, 5))
+def test_nobody_is_more_than_its_equal_parts_of_what_the_line_leaves(
+    parts: list[int], parts_max: float
+) -> None:
+    line = water_line(parts, parts_max)
+    left = [min(part, line) for part in parts]
+    assert max(left) <= parts_max * sum(left) / len(left) * (1 + 1e-9)
+
+
+def test_what_was_drawn_already_counts_and_what_was_asked_for_is_never_refused() -> None:
+    parts = {b"eve": 2000, **{bytes([number]): 40 for number in range(8)}}
+    assert rooms(parts, {b"eve": 60}, num_asked=4, parts_max=1.5) == {b"eve": 4}
+    assert rooms(parts, {b"eve": 60}, num_asked=600, parts_max=1.5) == {b"eve": 40}
+    assert rooms(parts, {}, num_asked=4, parts_max=0) == {}
+
+
+def shares(buffer: SwarmBuffer, num_rounds: int, parts_max: float) -> tuple[float, float]:
+    """What part of all draws is eve's, and what part of what was asked for is missing."""
+    admission = Admission(proven=lambda name: True, unproven_max=0, author_parts_max=parts_max)
+    rng, drawn = random.Random(7), Counter[bytes]()
+    for _ in range(num_rounds):
+        sample = buffer.sample(4, rng, now_ms=NOW_MS, admission=admission)
+        drawn.update(rollout.author for rollout in sample.rollouts)
+    return drawn[author("eve")] / drawn.total(), 1 - drawn.total() / (4 * num_rounds)
+
+
+def test_two_thousand_informative_rollouts_are_drawn_like_sixty(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, rollouts_max=5000)
+    for first in (0, 1000):
+        add(buffer, "eve", range(first, first + 1000))
+    for number in range(8):
+        add(buffer, f"ann {number}", range(40))
+    share, missing = shares(buffer, 60, 1.5)
+    assert (share < 0.2, missing) == (True, 0.0)
+    assert shares(buffer, 60, 0)[0] > 0.8
+
+
+def test_evicting_what_was_drawn_gives_no_room_for_more(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, rollouts_max=100, author_share_max=0.5)
+    for number in range(8):
+        add(buffer, f"ann {number}", range(5))
+    drawn = Counter[bytes]()
+    for round in range(10):
+        add(buffer, "eve", range(100 * round, 100 * round + 50))  # what was drawn of her before is evicted
+        admission = Admission(proven=lambda name: True, unproven_max=0, author_parts_max=1.5)
+        sample = buffer.sample(4, random.Random(round), now_ms=NOW_MS, admission=admission)
+        drawn.update(rollout.author for rollout in sample.rollouts)
+    assert drawn[author("eve")] <= 8  # 1.5 x 40 / 7.5
+
+
+def test_draws_are_forgotten_with_the_age_limit(tmp_path: Path) -> None:
     buffer = open_buffer(tmp_path)
-    add(buffer, "eve", range(90))
-    for name in ("ann", "bob", "cat"):
-        add(buffer, name, range(2))
-    admission = Admission(proven=lambda name: True, unproven_max=0, author_share_max=0.5)
-    sample = buffer.sample(4, random.Random(1), now_ms=NOW_MS, admission=admission)
-    drawn = Counter(rollout.author for rollout in sample.rollouts)
-    assert (drawn[author("eve")], drawn.total(), sample.num_held_back) == (2, 4, 0)
+    admission = Admission(proven=lambda name: True, unproven_max=0, author_parts_max=1.5)
+    drawn = []
+    for hour in range(3):
+        now_ms = NOW_MS + hour * 3_700_000
+        add(buffer, "eve", range(hour * 100, hour * 100 + 90), now_ms=now_ms)
+        add(buffer, "ann", [hour], now_ms=now_ms)
+        sample = buffer.sample(40, random.Random(1), now_ms=now_ms, admission=admission)
+        drawn.append(sum(rollout.author == author("eve") for rollout in sample.rollouts))
+    assert drawn[0] == drawn[1] == drawn[2] == 30  # 1.5 of two equal parts of 40
+
+
+def test_all_who_are_not_proven_are_one_author(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, rollouts_max=5000)
+    for number in range(50):
+        add(buffer, f"new {number}", range(40))
+    for number in range(9):
+        add(buffer, f"ann {number}", range(40))
+    proven = named(*(f"ann {number}" for number in range(9)))
+    admission = Admission(proven=proven, unproven_max=4, author_parts_max=1.5)
+    rng = random.Random(1)
+    num = sum(buffer.sample(4, rng, now_ms=NOW_MS, admission=admission).num_unproven for _ in range(80))
+    assert num <= 0.2 * 320
+
+
+def test_new_names_do_not_push_proven_authors_out_of_a_full_buffer(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, rollouts_max=60)
+    for name in ("ann", "bob"):
+        add(buffer, name, range(20))
+    for number in range(200):
+        add(buffer, f"new {number}", [0], proven=False)
+    counts = buffer.counts(NOW_MS)
+    assert (counts.by_author[author("ann")], counts.by_author[author("bob")]) == (20, 20)

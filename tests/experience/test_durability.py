@@ -187,7 +187,7 @@ def test_a_newer_schema_is_refused_and_both_versions_named(tmp_path: Path) -> No
     open_buffer(tmp_path).close()
     with sqlite3.connect(tmp_path / "buffer.sqlite") as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(StateError, match="schema 99, this swarmd knows 2") as caught:
+    with pytest.raises(StateError, match="schema 99, this swarmd knows 3") as caught:
         open_buffer(tmp_path)
     assert caught.value.exit_code == 16
 

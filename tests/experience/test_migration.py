@@ -43,7 +43,7 @@ def test_a_buffer_of_version_1_keeps_its_rollouts_and_learns_their_rewards(tmp_p
         (author("bob"), 1, 0.0, 2),
         (author("cyd"), 9, pytest.approx(4.05), 5),
     ]
-    assert rows(path, "PRAGMA user_version") == [(2,)]
+    assert rows(path, "PRAGMA user_version") == [(3,)]
 
 
 def test_what_was_stored_before_can_be_drawn_by_its_rewards(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_file_brought_forward_has_the_tables_of_a_new_one(tmp_path: Path) -> N
     (tmp_path / "new").mkdir()
     open_buffer(tmp_path / "new").close()
     open_buffer(old_file(tmp_path).parent, digest=b"one").close()
-    for table in ("facts", "authors", "batches", "rollouts", "payloads", "tombstones"):
+    for table in ("facts", "authors", "batches", "rollouts", "payloads", "tombstones", "asked", "drawn"):
         old, new = (
             rows(path / "buffer.sqlite", f"PRAGMA table_info({table})")
             for path in (tmp_path, tmp_path / "new")
@@ -79,7 +79,7 @@ def test_a_file_brought_forward_takes_new_rollouts_and_evicts_by_the_same_rules(
 
 def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = old_file(tmp_path)
-    broken = (schema.MIGRATIONS[0] + "; INSERT INTO nowhere VALUES (1)",)
+    broken = (schema.MIGRATIONS[0] + "; INSERT INTO nowhere VALUES (1)", *schema.MIGRATIONS[1:])
     monkeypatch.setattr(schema, "MIGRATIONS", broken)
     with pytest.raises(sqlite3.OperationalError, match="nowhere"):
         open_buffer(tmp_path, digest=b"one")

@@ -13,7 +13,7 @@ GUARDS = {
     "update.external_weight_max": "2",
     "update.external_share_max": "0.9",
     "trust.unproven_share_max": "0.1",
-    "trust.author_share_max": "0.5",
+    "trust.author_parts_max": "1.5",
     "trust.proven_rollouts": "4",
     "trust.quotas": "off",
     "trust.canary": "on",

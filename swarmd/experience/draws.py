@@ -1,0 +1,104 @@
+"""One draw from the buffer: what may be drawn, and how much of it each author may give."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from sqlite3 import Connection
+
+from swarmd.experience import schema
+from swarmd.experience.sampling import Candidate, Strategy, cut_off, draw, draw_limited
+from swarmd.experience.shares import of_one_draw, rooms
+
+# Stands for all authors who are not proven. No author has an empty key.
+UNPROVEN = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Whose rollouts may be drawn: those of `banned` authors never, of those who are not `proven` at most `unproven_max` together.
+
+    All who are not proven count as one author. One author is at most `author_parts_max` equal parts of the pool, and of one draw
+    (`shares`); 0 limits nobody.
+
+    Both functions are called under the buffer's lock, once for each author at most; they must not call the buffer.
+    """
+
+    proven: Callable[[bytes], bool]
+    unproven_max: int
+    banned: Callable[[bytes], bool] = lambda author: False
+    author_parts_max: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What may be drawn at one moment, without what the banned sent.
+
+    Attributes:
+        candidates: every informative rollout that is neither over-age nor used up.
+        num_uninformative: young rollouts without signal.
+        authors: everybody who was heard of within the age limit.
+        unproven: those of them who are not proven.
+        num_asked, drawn: what was asked for within the age limit, and what was drawn, by author.
+    """
+
+    candidates: list[Candidate]
+    num_uninformative: int
+    authors: frozenset[bytes]
+    unproven: frozenset[bytes]
+    num_asked: int
+    drawn: dict[bytes, int]
+
+    @classmethod
+    def find(cls, db: Connection, cutoff_ms: int, whose: schema.Whose, admission: Admission | None) -> "Pool":
+        """The pool of those that `whose` names; without an admission nobody is banned, and all are proven."""
+        candidates = schema.candidates(db, cutoff_ms, whose)
+        uninformative = schema.uninformative_by_author(db, cutoff_ms, whose)
+        num_asked, drawn = schema.drawn_lately(db)
+        authors = {candidate.author for candidate in candidates} | uninformative.keys() | drawn.keys()
+        banned = {author for author in authors if admission is not None and admission.banned(author)}
+        if banned:
+            candidates = [candidate for candidate in candidates if candidate.author not in banned]
+        authors -= banned
+        return cls(
+            candidates,
+            sum(num for author, num in uninformative.items() if author in authors),
+            frozenset(authors),
+            frozenset(a for a in authors if admission is not None and not admission.proven(a)),
+            num_asked,
+            {author: num for author, num in drawn.items() if author in authors},
+        )
+
+    def draw(
+        self, num: int, rng: random.Random, strategy: Strategy, admission: Admission | None
+    ) -> list[int]:
+        """At most `num` rows by the strategy, within what `admission` lets each author give."""
+        if admission is None:
+            return draw(self.candidates, num, rng, strategy)
+        parts_max = admission.author_parts_max
+        parts, drawn = self._parts(), self._by_holder(self.drawn)
+        room = rooms(parts, drawn, num_asked=self.num_asked + num, parts_max=parts_max)
+        return draw_limited(
+            cut_off(self.candidates, room, rng, self._holder),
+            num,
+            rng,
+            strategy,
+            holder=self._holder,
+            limits={UNPROVEN: admission.unproven_max},
+            holder_max=of_one_draw(num, len(parts), parts_max),
+        )
+
+    def _holder(self, author: bytes) -> bytes:
+        return UNPROVEN if author in self.unproven else author
+
+    def _parts(self) -> dict[bytes, int]:
+        """What each holder sent that can teach, 0 of whom nothing did."""
+        found = Counter(candidate.author for candidate in self.candidates)
+        found.update(self.drawn)
+        return self._by_holder({author: found[author] for author in self.authors})
+
+    def _by_holder(self, nums: dict[bytes, int]) -> dict[bytes, int]:
+        found: dict[bytes, int] = {}
+        for author, num in nums.items():
+            found[self._holder(author)] = found.get(self._holder(author), 0) + num
+        return found
