@@ -72,8 +72,13 @@ class DataDir:
 
     @property
     def cache(self) -> Path:
-        """What libraries keep to be faster next time; may be deleted at any moment."""
+        """What a start makes anew, and what libraries keep to be faster next time; may be deleted while no node runs."""
         return self.root / "cache"
+
+    @property
+    def model(self) -> Path:
+        """What of the model's folder the child processes may read."""
+        return self.cache / "model"
 
     @property
     def socket(self) -> Path:

@@ -30,6 +30,7 @@ from swarmd.loops.ports import Say
 from swarmd.loops.share import OUTBOX_MAX
 from swarmd.parts import Node, build
 from swarmd.policy.model.resolve import download_model
+from swarmd.policy.model.staged import stage
 from swarmd.processes.child import settle
 from swarmd.processes.supervise import Child
 from swarmd.wiring import make_generate, make_guard, make_ingest, make_observe, make_share, make_update
@@ -66,13 +67,14 @@ async def run_node(
 
 
 def _download(node: Node) -> Path:
-    """The model's folder; a download says how far it is about once a second."""
+    """The folder that the children load the model from; a download says how far it is about once a second."""
 
     def progress(name: str, data: dict[str, Any]) -> None:
         if name == "download":
             node.say(f"  download   {data['done_bytes'] / 1e6:.0f}/{data['total_bytes'] / 1e6:.0f} MB")
 
-    return download_model(node.model, progress)
+    folder = download_model(node.model, progress)
+    return stage(node.model.name, folder, node.data_dir.model, node.say)
 
 
 async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:

@@ -43,6 +43,8 @@ from swarmd.loops.ingest import Ingest
 from swarmd.loops.share import Share
 from swarmd.loops.update import Update
 from swarmd.parts import Node, build
+from swarmd.policy.model.resolve import download_model
+from swarmd.policy.model.staged import stage
 from swarmd.policy.service import PolicyService
 from swarmd.protocol.manifest import Manifest
 from swarmd.questions.service import ScorerService
@@ -251,10 +253,11 @@ def flags_of(cell: Cell, spec: NodeSpec, experiment: Path) -> dict[str, Any]:
 
 
 def _policy_of(node: Node) -> PolicyService:
+    folder = download_model(node.model, lambda name, data: None)
     return PolicyService(
         lambda name, data: None,
         roles=("generate", "update"),
-        model_dir=str(node.model.path),
+        model_dir=str(stage(node.model.name, folder, node.data_dir.model)),
         device=node.placement.generation,
         threads=1,
         settings=policy_settings(node.config, node.model),

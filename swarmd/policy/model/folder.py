@@ -2,17 +2,30 @@
 
 import json
 import math
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from swarmd.errors import ModelUnavailable
+from swarmd.policy.model.allowed import (
+    INDEX_BYTES_MAX,
+    INDEX_FILE,
+    JSON_FILES,
+    LICENCE_BYTES_MAX,
+    LICENCES,
+    OTHER_FILES,
+    REDIRECTS,
+    TOKENIZER_FILES,
+    WEIGHTS,
+    allow,
+)
+from swarmd.reading import read_within
 
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
-INDEX_FILE = "model.safetensors.index.json"
-# A header of a sharded 7B model is about 40 KB; the format allows 100 MB.
-_HEADER_BYTES_MAX = 100 * 10**6
+# A header of a sharded 7B model is about 40 KB, of 100,000 tensors 12 MB; the format allows 100 MB.
+_HEADER_BYTES_MAX = 32 * 2**20
+_SIZE_MAX = 2**53
 
 
 @dataclass(frozen=True)
@@ -44,19 +57,25 @@ class ResolvedModel:
 def read_folder(
     name: str, path: Path, *, kind: Literal["tiny", "folder", "hub"] = "folder", repo_id: str | None = None
 ) -> ResolvedModel:
-    """Check a Hugging Face folder: config, architecture, tokenizer, and every file of the weights.
+    """Check a Hugging Face folder: every file that may be read of it, the architecture, and every file of the weights.
 
     Raises:
-        ModelUnavailable: something is missing or not supported; the message names it.
+        ModelUnavailable: something is missing, not supported, or not allowed; the message names it.
     """
     config = read_json(name, path / "config.json")
     architecture = check_architecture(name, config)
+    for file in readable_files(name, path):
+        if file.name in JSON_FILES:
+            allow(name, file.name, read_json(name, file))
     if not any((path / file).is_file() for file in TOKENIZER_FILES):
         raise ModelUnavailable(
             f"model {name} has no tokenizer",
             f"{path} holds none of {', '.join(TOKENIZER_FILES)}",
             "save the tokenizer into the same folder",
         )
+    weights = weight_files(name, path)
+    for file in weights:
+        plain_file(name, path, file.name)
     return ResolvedModel(
         name=name,
         kind=kind,
@@ -65,7 +84,7 @@ def read_folder(
         revision=path.name if kind == "hub" else None,
         architecture=architecture,
         has_chat_template=_has_chat_template(name, path),
-        num_parameters=sum(_num_parameters(name, file) for file in weight_files(name, path)),
+        num_parameters=sum(_num_parameters(name, file) for file in weights),
         config=config,
     )
 
@@ -76,13 +95,13 @@ def check_architecture(name: str, config: Mapping[str, Any]) -> str:
     Raises:
         ModelUnavailable: not a plain causal language model, quantised, or one that brings code of its own.
     """
-    architecture = str((config.get("architectures") or ["unknown"])[0])
+    allow(name, "config.json", config)
+    named = config.get("architectures")
+    architecture = str(named[0]) if isinstance(named, list) and named else "unknown"
     reason = ""
-    if "auto_map" in config:
-        reason = "it needs code from its own repository, which this program never runs"
-    elif config.get("quantization_config"):
-        reason = "its weights are quantised, and quantised weights cannot be trained as they are"
-    elif config.get("is_encoder_decoder") or not architecture.endswith(("ForCausalLM", "LMHeadModel")):
+    if config.get("is_encoder_decoder") or not (
+        architecture.isidentifier() and architecture.endswith(("ForCausalLM", "LMHeadModel"))
+    ):
         reason = "only causal language models (...ForCausalLM) can be trained here"
     if reason:
         raise ModelUnavailable(
@@ -106,7 +125,7 @@ def weight_files(name: str, path: Path) -> list[Path]:
             f"{path} holds {'pickled weights, which this program never loads' if pickled else 'no weights'}",
             "convert them with save_pretrained" if pickled else "download the model again",
         )
-    shards = sorted(set(read_json(name, path / INDEX_FILE).get("weight_map", {}).values()))
+    shards = _shards(name, path / INDEX_FILE)
     missing = [shard for shard in shards if not (path / shard).is_file()]
     if missing or not shards:
         raise ModelUnavailable(
@@ -117,17 +136,80 @@ def weight_files(name: str, path: Path) -> list[Path]:
     return [path / shard for shard in shards]
 
 
+def _shards(name: str, index: Path) -> list[str]:
+    weight_map = read_json(name, index).get("weight_map")
+    values = list(weight_map.values()) if isinstance(weight_map, dict) else [""]
+    found = {value if isinstance(value, str) else "" for value in values}
+    if strange := sorted(shard for shard in found if not WEIGHTS.fullmatch(shard)):
+        raise ModelUnavailable(
+            f"model {name} cannot be read",
+            f"{index} names {strange[0][:200]!r} as a file of the weights",
+            "they are safetensors files of the same folder",
+        )
+    return sorted(found)
+
+
+def readable_files(name: str, path: Path) -> Iterator[Path]:
+    """The files of a folder that may be read, beside its weights; others are left alone.
+
+    Raises:
+        ModelUnavailable: one of them leads out of the folder, is too large, or makes libraries load another model.
+    """
+    for file, why in REDIRECTS.items():
+        if (path / file).exists():
+            raise ModelUnavailable(
+                f"model {name} is not supported",
+                f"{path / file}: {why}",
+                "merge it into the model, or remove it",
+            )
+    limits = {**JSON_FILES, **OTHER_FILES}
+    limits |= {found.name: LICENCE_BYTES_MAX for pattern in LICENCES for found in path.glob(pattern)}
+    for file, most in limits.items():
+        found = plain_file(name, path, file)
+        if found is None:
+            continue
+        if found.stat().st_size > most:
+            raise ModelUnavailable(
+                f"model {name} cannot be read",
+                f"{found} has {found.stat().st_size} bytes, and the limit is {most}",
+                "download it again",
+            )
+        yield found
+
+
+def plain_file(name: str, path: Path, file: str) -> Path | None:
+    """A file of the folder by its name, None when there is none. The hub's cache keeps files beside the folder, and links in it.
+
+    Raises:
+        ModelUnavailable: it is no plain file, or a link that leads elsewhere.
+    """
+    found = path / file
+    try:
+        kind = found.stat().st_mode
+        target = found.resolve(strict=True)
+    except FileNotFoundError:
+        return None
+    except (OSError, RuntimeError) as error:
+        raise ModelUnavailable(f"model {name} cannot be read", f"{found}: {error}") from None
+    folder = path.resolve()
+    own = [folder, folder.parent.parent / "blobs"] if folder.parent.name == "snapshots" else [folder]
+    if not stat.S_ISREG(kind) or target.parent not in own:
+        why = "is a link that leads out of the folder" if stat.S_ISREG(kind) else "is no plain file"
+        raise ModelUnavailable(f"model {name} cannot be read", f"{found} {why}", "put the file itself there")
+    return found
+
+
 def read_json(name: str, file: Path) -> dict[str, Any]:
     """A JSON object of a model's folder. Raises ModelUnavailable, naming the file."""
     try:
-        content = json.loads(file.read_bytes())
-    except FileNotFoundError:
-        why = f"{file} is missing: this is not a Hugging Face model folder"
-        raise ModelUnavailable(
-            f"model {name} cannot be read", why, "name a folder with config.json"
-        ) from None
+        if plain_file(name, file.parent, file.name) is None:
+            why = f"{file} is missing: this is not a Hugging Face model folder"
+            raise ModelUnavailable(f"model {name} cannot be read", why, "name a folder with config.json")
+        content = json.loads(read_within(file, JSON_FILES.get(file.name, INDEX_BYTES_MAX)))
     except (OSError, ValueError) as error:
         raise ModelUnavailable(f"model {name} cannot be read", f"{file}: {error}") from None
+    except RecursionError:
+        raise ModelUnavailable(f"model {name} cannot be read", f"{file} is nested too deeply") from None
     if not isinstance(content, dict):
         raise ModelUnavailable(f"model {name} cannot be read", f"{file} is not a JSON object")
     return content
@@ -152,17 +234,26 @@ def tensor_shapes(name: str, file: Path) -> dict[str, tuple[int, ...]]:
             if size > _HEADER_BYTES_MAX:
                 raise ValueError("the header's size is impossible")
             header = json.loads(source.read(size))
+        if not isinstance(header, dict):
+            raise ValueError("the header is not a JSON object")
         header.pop("__metadata__", None)
-        num_bytes = max((entry["data_offsets"][1] for entry in header.values()), default=0)
         if not header:
             raise ValueError("there are no tensors in it")
+        shapes = {tensor: tuple(map(_size, entry["shape"])) for tensor, entry in header.items()}
+        num_bytes = max(_size(entry["data_offsets"][1]) for entry in header.values())
         if file.stat().st_size != 8 + size + num_bytes:
             raise ValueError(f"{file.stat().st_size} bytes where the header says {8 + size + num_bytes}")
-        return {tensor: tuple(map(int, entry["shape"])) for tensor, entry in header.items()}
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        return shapes
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise ModelUnavailable(
             f"model {name} cannot be read", f"{file}: {error}", "download it again"
         ) from None
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _SIZE_MAX:
+        raise ValueError(f"{value!r:.40} is no size")
+    return value
 
 
 def _num_parameters(name: str, file: Path) -> int:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from swarmd.errors import DiskFull, ModelUnavailable, Temporary
-from swarmd.policy.model.folder import INDEX_FILE, ResolvedModel, check_architecture, read_folder, read_json
+from swarmd.policy.model.allowed import INDEX_FILE, JSON_FILES, LICENCES, OTHER_FILES
+from swarmd.policy.model.folder import ResolvedModel, check_architecture, read_folder, read_json
 
 # What a causal language model in safetensors consists of; everything else in a repository stays there.
-_FILES = ["*.safetensors", INDEX_FILE, "*.json", "*.jinja", "tokenizer.model", "merges.txt", "LICENSE*"]
-_NOT_FILES = ["*/*", "*.bin", "consolidated*"]
+_FILES = ["*.safetensors", INDEX_FILE, *JSON_FILES, *OTHER_FILES, *LICENCES]
+_NOT_FILES = ["*/*", "consolidated*"]
 _TIMEOUT_S = 10.0
 _PROGRESS_EVERY_S = 1.0
 

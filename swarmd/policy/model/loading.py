@@ -29,7 +29,9 @@ def load_tokeniser(path: Path) -> Tokeniser:
         if (path / "generation_config.json").is_file():
             eos = GenerationConfig.from_pretrained(path, local_files_only=True).eos_token_id
         return Tokeniser(tokenizer, [eos] if isinstance(eos, int) else list(eos or ()))
-    except (OSError, ValueError, KeyError) as error:
+    except ModelUnavailable:
+        raise
+    except Exception as error:  # the tokenizers library raises bare ones, for files that somebody else wrote
         raise ModelUnavailable(f"the tokenizer in {path} cannot be used", str(error)) from error
 
 

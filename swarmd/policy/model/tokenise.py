@@ -7,6 +7,8 @@ stranger who writes "<|im_end|>" has written ten characters, not the end of a tu
 from collections.abc import Sequence
 from typing import Any
 
+from swarmd.policy.model.template import ChatFrame, read_frame
+
 
 class Tokeniser:
     """One model's tokenizer with the rules of this project around it.
@@ -18,6 +20,7 @@ class Tokeniser:
 
     Raises:
         ValueError: neither the tokenizer nor `eos_ids` names an end token.
+        ModelUnavailable: its chat template cannot be used.
     """
 
     def __init__(self, tokenizer: Any, eos_ids: Sequence[int] = (), *, thinking: bool = False) -> None:
@@ -30,7 +33,10 @@ class Tokeniser:
         self.pad_id: int = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.eos_id
         self.has_chat_template = bool(tokenizer.chat_template)
         self._tokenizer = tokenizer
-        self._thinking = thinking
+        self._frame: ChatFrame | None = None
+        if self.has_chat_template:
+            template, tokens = tokenizer.get_chat_template(), tokenizer.special_tokens_map
+            self._frame = read_frame(template, tokens, thinking=thinking)
         # An unknown-token id stands for text; every other special id only for itself. Qwen's tokenizer names one token as unknown,
         # padding and end of text: then it is control.
         unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id}
@@ -41,15 +47,8 @@ class Tokeniser:
 
         Never empty: a policy needs one token to predict from, so an empty plain prompt becomes the end token.
         """
-        if self.has_chat_template:
-            ids = self._tokenizer.apply_chat_template(
-                [{"role": "user", "content": prompt}],
-                add_generation_prompt=True,
-                tokenize=True,
-                return_dict=False,
-                enable_thinking=self._thinking,
-            )
-            return list(ids)
+        if self._frame is not None:
+            return list(self._tokenizer(self._frame.around(prompt), add_special_tokens=False)["input_ids"])
         ids = self._tokenizer(prompt, add_special_tokens=True, split_special_tokens=True)["input_ids"]
         return list(ids) or [self.eos_id]
 

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 from swarmd import __version__
 from swarmd.errors import ModelUnavailable, StateError
 from swarmd.policy.model.folder import ResolvedModel, read_folder
+from swarmd.policy.model.staged import copy_allowed
 from swarmd.policy.state.checkpoints import MODEL_FILE, newest_valid
 from swarmd.policy.state.durable import fresh_directory, write_file
 
 if TYPE_CHECKING:
     from torch import nn
-
-# What a model's folder holds besides weights: config, generation config, tokenizer, chat template, and the licence, which
-# travels with the weights derived under it.
-_COPIED = ("*.json", "*.jinja", "tokenizer.model", "spiece.model", "merges.txt", "LICENSE*")
 
 
 def export_checkpoint(checkpoints_dir: Path, model: ResolvedModel, directory: Path) -> str:
@@ -91,10 +88,7 @@ def _write(
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise StateError(f"{directory} exists and is not empty", fix="name a new folder")
     with fresh_directory(directory, "the export", size_bytes=size_bytes) as folder:
-        for pattern in _COPIED:
-            for file in sorted(model_dir.glob(pattern)):
-                if not file.name.endswith(".index.json"):
-                    write_file(folder / file.name, file.read_bytes())
+        copy_allowed(name, model_dir, folder)
         write_weights(folder / MODEL_FILE)
         num_parameters = read_folder(name, folder).num_parameters or 0
         write_file(folder / "README.md", _card(name, num_parameters, policy_version).encode())
