@@ -11,7 +11,7 @@ import platform
 from collections.abc import Sequence
 
 from swarmd.errors import IncompatibleSwarm
-from swarmd.questions.regenerate import QuestionSource
+from swarmd.questions.regenerate import RELEASE, QuestionSource
 
 # Both ends of the range, and 29 spread over it by Knuth's multiplier: 1 to 5 ms a dataset (simple_equations 90). Of a dataset with
 # seven kinds of questions (calendar_arithmetic) these miss one in 5 of 100 configurations, half as many in 59, double in none.
@@ -40,7 +40,7 @@ def verify(sources: Sequence[QuestionSource]) -> list[str]:
                 f"self-test: dataset {number}, {source.name}, has other questions or answers here than in the swarm",
                 f"golden digest {source.golden[:16]} in the manifest, {digest[:16]} here;"
                 f" reasoning-gym {importlib.metadata.version('reasoning-gym')}, Python {platform.python_version()}",
-                "install reasoning-gym 0.1.25 unchanged; if the manifest is your own, `swarmd manifest seal` it anew",
+                f"install reasoning-gym {RELEASE} unchanged; if the manifest is your own, `swarmd manifest seal` it anew",
             )
     return found
 

@@ -21,6 +21,8 @@ from swarmd.questions.guards import GUARDS, check_dataset
 from swarmd.questions.parameters import check_order
 
 SEED_LIMIT = 2**31
+# The release that the known digests were made with; pyproject.toml says the same.
+RELEASE = "0.1.25"
 _PACKAGE = "reasoning_gym"
 
 Item = Mapping[str, Any]
@@ -112,7 +114,7 @@ def load_datasets(names: Sequence[str]) -> None:
     if missing := sorted(set(names) - set(registered)):
         raise IncompatibleSwarm(
             f"the installed reasoning_gym has no dataset {', '.join(missing)}",
-            fix="install reasoning-gym 0.1.25",
+            fix=f"install reasoning-gym {RELEASE}",
         )
 
 
@@ -122,7 +124,7 @@ def _make_bare_packages() -> None:
         return
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise IncompatibleSwarm("reasoning_gym is not installed", fix="pip install reasoning-gym==0.1.25")
+        raise IncompatibleSwarm("reasoning_gym is not installed", fix=f"pip install reasoning-gym=={RELEASE}")
     root = spec.submodule_search_locations[0]
     categories = sorted({guard.module.split(".")[0] for guard in GUARDS.values()})
     for name, folder in [(_PACKAGE, root), *((f"{_PACKAGE}.{c}", f"{root}/{c}") for c in categories)]:

@@ -70,7 +70,7 @@ def why_not_vllm(device: str, model_dir: Path) -> str:
 
     vllm_engine.prepare_environment()
     try:
-        import vllm  # noqa: F401
+        import vllm
     except (
         ImportError,
         OSError,
@@ -78,6 +78,8 @@ def why_not_vllm(device: str, model_dir: Path) -> str:
         AttributeError,
     ) as error:  # built for another torch, most often
         return f"it is installed and cannot be imported: {error}"
+    if not vllm.__version__.startswith(tuple(f"{release}." for release in vllm_engine.RELEASES)):
+        return f"it is vLLM {vllm.__version__}, and this program knows {' and '.join(vllm_engine.RELEASES)}"
     return _why_not_head(model_dir) if device == "cpu" else ""
 
 

@@ -2,7 +2,7 @@
 
 An engine process of vLLM's own would outlive a killed owner, so there is none: the engine's loop runs here, and the child process
 around it is what may die. After an exception within vLLM nothing of it can be trusted, and the process ends (`give_up`); its
-supervisor starts another. Names below are those of vLLM 0.32 and 0.33.
+supervisor starts another. Names below are those of `RELEASES`.
 """
 
 import faulthandler
@@ -26,6 +26,8 @@ from swarmd.policy.generation.engine import Sampled, Sampling
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.state.weights import FILE_NAME
 
+# Of vLLM, which renames what is used here from one to the next; pyproject.toml says the same.
+RELEASES = ("0.32", "0.33")
 # Below this vLLM's own greedy sampling is exact, and the transformers engine's as well; between it and 0.01 vLLM takes 0.01.
 _GREEDY_BELOW = 1e-4
 # Completions under way at once. The cache bounds them first unless they are short; at double, the sampler's buffers grow with it.
