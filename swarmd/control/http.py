@@ -7,7 +7,7 @@ that has one request has one deadline, which the listener sets (`places`).
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -110,16 +110,23 @@ async def serve_connection(
             if isinstance(asked, _Refusal):
                 await exchange.send(asked.response)
                 return asked.end
-            try:
-                with in_hand():
-                    response = await service.handler(asked)
-            except Exception:
+        except _CLIENT_GONE:
+            return End.GONE
+        try:
+            with in_hand():
+                response = await service.handler(asked)
+        except Exception:
+            with suppress(*_CLIENT_GONE):
                 await exchange.send(INTERNAL)
-                raise
+            raise
+        try:
             await exchange.send(response)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+        except _CLIENT_GONE:
             return End.GONE
     return End.ANSWERED
+
+
+_CLIENT_GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,11 @@ class Places:
         del self._taken[oldest]
         return True
 
+    def clear(self) -> None:
+        """Evict every connection that waits for its client."""
+        while self.make_room():
+            pass
+
     def leave(self, place: Place) -> None:
         """The connection is closed."""
         self._taken.pop(place, None)

@@ -22,7 +22,7 @@ from swarmd.owned import make_own
 CONNECTIONS_MAX = 64
 # From the first byte of a connection to its last, without the time that the handler takes: Prometheus gives a scrape ten seconds.
 PATIENCE_S = 10.0
-# After an accept that failed: the system is short of something. Ten tries a second cost nothing.
+# After an accept that failed. Linux fails it for want of a descriptor also when nobody waits; ten tries a second cost nothing.
 ACCEPT_PAUSE_S = 0.1
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,8 @@ async def serve(
 ) -> None:
     """Serve connections until cancelled, `connections_max` at a time; `count` is told how each ended.
 
-    An accept that fails is tried again: it costs the connection that waited longest, which frees a descriptor, and a pause.
+    After an accept that fails, for want of descriptors most likely, there is a pause. Who has asked for something is answered in
+    it; whoever is still silent then leaves.
     """
     places, kinds_told = Places(connections_max, PATIENCE_S), set[type[Exception]]()
 
@@ -108,8 +109,8 @@ async def serve(
                 stream = await listener.accept()
             except OSError:
                 count(End.UNACCEPTED)
-                places.make_room()
                 await trio.sleep(ACCEPT_PAUSE_S)
+                places.clear()
             else:
                 nursery.start_soon(connection, stream, places.take())
 

@@ -232,7 +232,11 @@ async def several(request: Request) -> Response:
     raise ExceptionGroup("of a nursery", [KeyError("a"), RecursionError()])
 
 
-@pytest.mark.parametrize("handler", [broken, no_json, several])
+async def torn_within(request: Request) -> Response:
+    raise trio.BrokenResourceError("the connection to a child, not this one")
+
+
+@pytest.mark.parametrize("handler", [broken, no_json, several, torn_within])
 async def test_a_handler_that_fails_costs_its_own_answer(handler, caplog: pytest.LogCaptureFixture) -> None:
     async with served(handler) as one:
         for _ in range(2):
@@ -241,6 +245,16 @@ async def test_a_handler_that_fails_costs_its_own_answer(handler, caplog: pytest
             assert b"secret" not in answer
     assert one.ends == [End.FAILED, End.FAILED]
     assert len(caplog.records) == 1
+
+
+async def test_a_handler_that_fails_is_noticed_when_its_client_has_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with served(broken) as one:
+        stream = one.connect()
+        await stream.send_all(request("/"))
+        await stream.aclose()
+    assert one.ends == [End.FAILED]
 
 
 async def test_an_answer_that_cannot_be_sent_costs_its_own_connection() -> None:

@@ -2,8 +2,11 @@
 
 import errno
 import os
+import resource
 import socket
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ import trio
 import trio.testing
 
 from swarmd.control.http import End, Request, Response, Service
-from swarmd.control.server import ACCEPT_PAUSE_S, PATIENCE_S, open_tcp, open_unix
+from swarmd.control.server import ACCEPT_PAUSE_S, PATIENCE_S, open_tcp, open_unix, serve
 from swarmd.errors import PortTaken, StateError
 from swarmd.metrics import CONTROL_ENDS
 from tests.control.served import ROUTER, all_of, answer_to, request, served, status_of
@@ -159,17 +162,53 @@ async def test_when_we_are_at_work_for_all_a_newcomer_is_closed_unread() -> None
     "number",
     [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED, errno.EPERM, errno.EIO],
 )
-async def test_an_accept_that_fails_ends_nothing_and_makes_room(
+async def test_an_accept_that_fails_ends_nothing_and_after_a_pause_the_silent_leave(
     number: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with served(ROUTER) as one:
-        silent = one.connect()
+        silent, speaks = one.connect(), one.connect()
         await trio.testing.wait_all_tasks_blocked()
         one.listener.arrive(OSError(number, "no more"))
-        assert status_of(await one.ask(request("/v1/status"))) == 200
+        await speaks.send_all(request("/v1/status"))
+        assert status_of(await all_of(speaks)) == 200
         assert await silent.receive_some(1) == b""
         assert trio.current_time() == ACCEPT_PAUSE_S
-    assert one.ends == [End.UNACCEPTED, End.EVICTED, End.ANSWERED]
+        assert status_of(await one.ask(request("/v1/status"))) == 200
+    assert one.ends == [End.UNACCEPTED, End.ANSWERED, End.EVICTED, End.ANSWERED]
+
+
+async def test_a_process_without_descriptors_answers() -> None:
+    # given: one more descriptor, a silent client that gets it, and two that would need another
+    listener, port = await open_tcp("127.0.0.1", 0, explicit=True)
+    clients = [trio.socket.socket() for _ in range(4)]
+    ends = list[End]()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve, listener, Service(ROUTER), ends.append)
+        with one_more_descriptor():
+            for client in clients:
+                await client.connect(("127.0.0.1", port))
+            # when
+            await clients[3].send(request("/v1/status"))
+            # then
+            assert status_of(await clients[3].recv(1000)) == 200
+        nursery.cancel_scope.cancel()
+    assert ends.count(End.EVICTED) == 3
+    assert End.UNACCEPTED in ends
+    for client in clients:
+        client.close()
+
+
+@contextmanager
+def one_more_descriptor() -> Iterator[None]:
+    """This process can open one more file or socket."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_stopping_closes_every_connection() -> None:
