@@ -32,6 +32,7 @@ class Scene:
     port: int
     seed: int
     listen: Sequence[int] = ()
+    local_ports: Sequence[int] = ()
 
 
 class Attackers:
@@ -64,6 +65,7 @@ class Attackers:
                 "markers": str(scene.markers),
                 "port": scene.port,
                 "listen": list(scene.listen),
+                "local_ports": list(scene.local_ports),
                 "in_company": len(self._groups) > 1,
             }
             assert process.stdin is not None

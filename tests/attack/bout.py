@@ -16,6 +16,7 @@ from tests.attack.deeds import CANNON, DEEDS, IDENTITIES_MAX, MUTE, TOGETHER, TO
 from tests.attack.ground import honest_datasets, write_manifest
 from tests.attack.looks import Look, book, look, losses, patient_look, records
 from tests.attack.newcomers import run_newcomers
+from tests.attack.probes import Probed, Probes, local_port
 from tests.attack.ring import hostile_id
 from tests.attack.rows import Row, row_of
 from tests.attack.traps import Traps
@@ -47,6 +48,7 @@ class Bout:
     idle: dict[str, list[str]] = field(default_factory=dict)
     dead: dict[str, list[str]] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
+    probed: dict[str, Probed] = field(default_factory=dict)
     joined: list[LocalNode] = field(default_factory=list)
 
     @property
@@ -69,7 +71,14 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
     ):
         with started(swarm, guard):
             wait_until_together(swarm, say)
-            scene = Scene(manifest, [node.address for node in swarm.nodes], traps.markers, traps.port, seed)
+            scene = Scene(
+                manifest,
+                [node.address for node in swarm.nodes],
+                traps.markers,
+                traps.port,
+                seed,
+                local_ports=[local_port(node) for node in swarm.nodes],
+            )
             attack = _Attack(bout, swarm, guard, scene, root, arguments, seconds)
             for number, name in enumerate(names):
                 if number % ATTACKS_PER_QUIET == 0:
@@ -100,6 +109,8 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
             ),
             checks.nobody_restarted(last),
             checks.everybody_answers(bout.windows),
+            checks.probes_were_answered(bout.probed),
+            checks.no_connection_failed(last),
             checks.no_round_lost(last, *losses(swarm.nodes)),
             checks.rounds_went_on(bout.windows),
             checks.no_honest_peer_blamed(last, honest),
@@ -137,7 +148,9 @@ class _Attack:
         with Attackers(groups_of(name), scene, self.guard, log) as attackers:
             attackers.wait_until_begun()
             self.bout.idle[name] = attackers.idle()
-            self.bout.attacked[name] = window(self.swarm.nodes, self.seconds, attackers)
+            with Probes(self.swarm.nodes, self.scene.local_ports) as probes:
+                self.bout.attacked[name] = window(self.swarm.nodes, self.seconds, attackers)
+            self.bout.probed[name] = probes.found
             self.bout.dead[name] = attackers.dead()
             if CANNON in attackers.counted:
                 self.bout.calls[name] = attackers.counted[CANNON]["calls"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from swarmd.swarm.hints import FAILURES_MAX
 from tests.attack.looks import Book, Look
+from tests.attack.probes import Probed
 from tests.attack.rows import lost
 from tests.attack.window import Window, idle_in
 
@@ -13,6 +14,8 @@ from tests.attack.window import Window, idle_in
 REWARD_SHARE_MIN = 0.95
 # Why a scorer gave 0, where only a text that was run can be the cause.
 RUN_TEXT = frozenset({"forbidden_syscall", "forged_reply", "worker_died", "zygote_died"})
+
+FAILED_CONNECTION = 'control_connections_total{end="failed"'
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,35 @@ def everybody_answers(windows: Mapping[str, Window]) -> Check:
         if not look.answers
     ]
     return Check("every honest node answered its operator throughout", not bad, ", ".join(bad))
+
+
+def probes_were_answered(probed: Mapping[str, Probed]) -> Check:
+    """Prometheus, the health probe and the operator got every answer in time; an attack in which nobody asked proves nothing."""
+    bad = [f"{what} in {name}" for name, one in probed.items() for what in one.unanswered]
+    bad += [f"nobody asked in {name}" for name, one in probed.items() if not one.num]
+    slowest = max(((one.slowest_s, name) for name, one in probed.items()), default=(0.0, "none"))
+    told = (
+        f"{sum(one.num for one in probed.values())} questions, the slowest {slowest[0]:.1f} s in {slowest[1]}"
+    )
+    return Check(
+        "every honest node answered its probes and its operator during every attack",
+        not bad,
+        ", ".join(bad[:10]) or told,
+    )
+
+
+def no_connection_failed(looks: Sequence[Look]) -> Check:
+    """No exception ended a connection to a local socket of any node; metrics that were not read prove nothing."""
+    ends = {
+        one.name: {name: num for name, num in one.metrics.items() if FAILED_CONNECTION in name}
+        for one in looks
+    }
+    bad = [
+        f"{name} {sum(found.values()):.0f}"
+        for name, found in ends.items()
+        if not found or sum(found.values())
+    ]
+    return Check("no exception ended a connection to a local socket", not bad, ", ".join(bad))
 
 
 def no_round_lost(

@@ -60,6 +60,7 @@ def rings_of(orders: dict[str, Any]) -> list[Ring]:
             markers=Path(orders["markers"]),
             port=orders["port"],
             listen=orders["listen"],
+            local_ports=orders["local_ports"],
             in_company=orders["in_company"],
             report=lambda: say(rings),
         )

@@ -25,8 +25,8 @@ Act = Callable[[HostilePeer], Awaitable[None]]
 @dataclass
 class Ring:
     """One attack. `victims` are multiaddrs with /p2p/; `markers` and `port` are the traps that code would
-    spring, `report` tells the harness what was counted so far; `listen` are free ports;
-    `in_company` says that others attack at the same time."""
+    spring, `report` tells the harness what was counted so far; `listen` are free ports,
+    `local_ports` those of the victims' metrics; `in_company` says that others attack at the same time."""
 
     name: str
     seed: int
@@ -36,6 +36,7 @@ class Ring:
     port: int
     report: Callable[[], None] = lambda: None
     listen: Sequence[int] = ()
+    local_ports: Sequence[int] = ()
     in_company: bool = False
     counted: Counter[str] = field(default_factory=Counter)
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.attack import checks
 from tests.attack.looks import Book, Look, gaps, parse_metrics, words_of_trouble
+from tests.attack.probes import Probed
 from tests.attack.rows import lost, row_of, table
 from tests.attack.window import Window, grown, idle_in
 
@@ -38,6 +39,19 @@ def test_a_failed_round_and_a_gap_are_failures() -> None:
     assert not checks.no_round_lost([seen()], {"node-0": [3]}, {}).passed
     assert not checks.no_round_lost([seen()], {}, {"node-0": "Traceback"}).passed
     assert checks.no_round_lost([seen()], {"node-0": []}, {"node-0": ""}).passed
+
+
+@pytest.mark.parametrize("probed", [Probed(3, ["node-0 /healthz"], 10.0), Probed()])
+def test_a_probe_without_an_answer_is_a_failure(probed: Probed) -> None:
+    assert checks.probes_were_answered({"bombs": Probed(3, [], 0.2)}).passed
+    assert not checks.probes_were_answered({"bombs": Probed(3, [], 0.2), "squat": probed}).passed
+
+
+@pytest.mark.parametrize("metrics", [{}, {'control_connections_total{end="failed",socket="tcp"}': 1.0}])
+def test_a_connection_that_an_exception_ended_is_a_failure(metrics: dict[str, float]) -> None:
+    well = seen(metrics={'control_connections_total{end="failed",socket="tcp"}': 0.0})
+    assert checks.no_connection_failed([well]).passed
+    assert not checks.no_connection_failed([well, seen("node-1", metrics=metrics)]).passed
 
 
 def test_standing_still_in_a_window_is_a_failure() -> None:

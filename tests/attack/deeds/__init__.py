@@ -8,6 +8,7 @@ from tests.attack.deeds.cannon import cannon
 from tests.attack.deeds.content import code_texts, garbage_then_right, harmful, other_texts, sign_inverted
 from tests.attack.deeds.flood import flood_one, flood_twenty
 from tests.attack.deeds.messages import bombs, forged_questions, malformed, stolen_and_replayed
+from tests.attack.deeds.port import page, squat
 from tests.attack.deeds.sockets import garbage_everywhere, half_open, slow_readers
 from tests.attack.ring import Ring
 
@@ -37,6 +38,8 @@ DEEDS: dict[str, Deed] = {
     "half-open": Deed("TCP connections that never finish Noise", half_open),
     "garbage-protocols": Deed("garbage on every protocol, and under it", garbage_everywhere),
     CANNON: Deed("neighbours under ever new names that all name one third party", cannon),
+    "page": Deed("bad requests to the local port, as a web page sends them", page),
+    "squat": Deed("1,200 half-open connections to the local port of each", squat),
     "garbage-right": Deed("right answers after garbage text", garbage_then_right),
     "sign-inverted": Deed("wrong answers in good style, right ones in bad", sign_inverted),
     HARMFUL: Deed("both and more, from one patient author within the quotas", harmful),
@@ -53,8 +56,9 @@ TOGETHER_GROUPS = (
     ("flood-twenty",),
     ("half-open", "garbage-protocols", CANNON),
     ("slow-readers",),
+    ("page", "squat"),
 )
 TOGETHER_TEXT = (
     "all at once, without garbage-right and sign-inverted (harmful sends both) and mute-bootstrap; "
-    "half-open with a third of its connections, flood-twenty with five identities"
+    "half-open with a third of its connections, squat with a twelfth, flood-twenty with five identities"
 )
