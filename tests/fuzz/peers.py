@@ -3,7 +3,8 @@
 from typing import Any
 
 from swarmd.swarm.addresses import ADDRESS_BYTES_MAX, PeerAddress, parse
-from swarmd.swarm.exchange import ADDRESSES_MAX, BadFrame, Frame, acceptable, believable, read_question
+from swarmd.swarm.exchange import ADDRESSES_MAX, BadFrame, Frame, read_question
+from swarmd.swarm.hearsay import PORT_MIN, acceptable, believable
 from tests.fuzz.finding import require
 from tests.fuzz.meter import METER
 
@@ -60,5 +61,6 @@ def _check_address(address: PeerAddress) -> None:
     require(0 <= address.port <= 65535, f"port {address.port}")
     require(parse(text) == address, f"{text!r} is not read back as itself")
     for host in HOSTS:
-        for own_is_public in (False, True):
-            acceptable(address, host, own_is_public=own_is_public)
+        for is_near in (lambda host: False, lambda host: True):
+            is_taken = acceptable(address, host, is_near=is_near, own_is_public=False)
+            require(not is_taken or address.port >= PORT_MIN, f"port {address.port} on a stranger's word")
