@@ -68,8 +68,9 @@ _ALL = (
     ),
     _mix(
         "4/4", "control",
-        "is it other minds, or only more signal? the external half is this node's own older rollouts",
-        "self", experience__source="own",
+        "is it other minds, or only more text? the external half is this node's own older rollouts, each used up to eight times:"
+        " there are too few to use each once",
+        "self", experience__source="own", experience__uses_max="8",
     ),
     _mix("4/0", "control", "equal generated tokens: the own half of 4/4 without any external one"),
     _mix("4/4", "selector", "an author first, then one of its rollouts", "by-author",

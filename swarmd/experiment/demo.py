@@ -95,7 +95,7 @@ def run(root: Path, num_nodes: int, seed: int, seconds_max: float) -> int:
     print(
         "\n".join(["", "NOT shown:", *missing])
         if missing
-        else "\nEvery node learned, and from every other node.",
+        else "\nEvery node's reward rose, and every node used rollouts of every other.",
         flush=True,
     )
     return 1 if missing else 0

@@ -46,7 +46,7 @@ class Preset:
         settings: of every node in every arm.
         one_device_each: each node has an accelerator of its own, so that nodes run side by side.
         parameters: of the model, for the FLOPs of an estimate.
-        choices: what the source of the preset does not state, and what was taken.
+        choices: what is other than in the paper, or not stated there, and what was taken.
     """
 
     name: str
@@ -93,6 +93,27 @@ _PAPER_RATES = Rates(
     start_s=180,
     origin="assumed for a GPU of the class of an A100, NOT measured; every completion counted at its full length",
 )
+_CHOICES = (
+    (
+        "pool of externals",
+        "what arrived within an hour and was not used yet (`experience.age_s_max`, `experience.uses_max`); the paper draws from the"
+        " current round",
+    ),
+    ("gradient norm", "clipped at 1.0 (`update.grad_norm_max`); the authors' code does not clip"),
+    (
+        "importance weights",
+        "own tokens, truncated, where vLLM or a process apart generates (`update.mismatch = auto`); the authors' code has none",
+    ),
+    ("guards against strangers", "off; a node started by hand has them on"),
+)
+_TINY_CHOICES = (
+    (
+        "model and questions",
+        "0.6 million parameters and seven short tasks, not 0.5 billion and nine datasets",
+    ),
+    ("learning rate", "3e-4 unless an arm names another: ratios depend on it"),
+    *_CHOICES,
+)
 _PAPER_CHOICES = (
     ("variant of the model", "Qwen/Qwen2.5-0.5B-Instruct"),
     ("temperature", "1.0, as in the authors' code"),
@@ -111,7 +132,7 @@ _PAPER_CHOICES = (
     ("prompt", "the manifest's template, answer in <answer> tags, no reward for the format"),
     ("seeds", "0, 1 and 2; each seed gives every node an identity, hence questions, of its own"),
     ("held-out evaluation", "256 questions with one completion each, every 100 rounds"),
-    ("age of externals", "at most an hour, each used once"),
+    *_CHOICES,
 )
 
 _ALL = (
@@ -129,6 +150,7 @@ _ALL = (
         settings={**_TINY, "evaluate.num_questions": "128", "evaluate.every_rounds": "10"},
         rates=_TINY_RATES,
         parameters=0.4e6,
+        choices=_TINY_CHOICES,
     ),
     Preset(
         name="laptop",
@@ -144,6 +166,7 @@ _ALL = (
         settings={**_TINY, "evaluate.num_questions": "128", "evaluate.every_rounds": "5"},
         rates=_TINY_RATES,
         parameters=0.4e6,
+        choices=_TINY_CHOICES,
     ),
     Preset(
         name="paper",

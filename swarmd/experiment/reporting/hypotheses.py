@@ -30,6 +30,7 @@ RATE = r"\d+(?:\.\d+)?e-\d+"
 RATIO, DIFFERENCE, EACH_NODE = "ratio", "difference", "each node"
 LARGER, SMALLER = "larger", "smaller"
 DROP, FOREIGN, TO_LEVEL = "held_out_drop", "foreign_held_out", "rounds to level"
+END = "held_out_final"
 # Fewest seeds that decide anything, and fewest for a claim to beat the paper.
 SEEDS_MIN, SEEDS_MIN_BEST = 3, 5
 # What our own trial of two seeds suggested for 4/4 over 8/0.
@@ -81,6 +82,7 @@ def hypotheses(scenario: str, arms: Iterable[str]) -> list[Hypothesis]:
             *_other_settings(arms),
             *_guards(arms),
         ]
+    found = _with_ends(found)
     if scenario == "alike":
         return found
     known = [replace(h, scenario=scenario, published=None) for h in found]
@@ -103,6 +105,22 @@ def silos_of(arm: str, arms: Iterable[str]) -> list[str]:
     """What trains alone and is to be compared with `arm`: the paper's silo, and one with the settings that end the arm's name."""
     alone = [a for a in arms if (found := mix(a)) is not None and found[1] == 0 and a.partition(" ")[2]]
     return [SILO, *(silo for silo in alone if arm.endswith(f" {silo.partition(' ')[2]}"))]
+
+
+def _with_ends(found: list[Hypothesis]) -> list[Hypothesis]:
+    """Behind each claim on the area under held-out reward the one on its end: who took off sooner need not be ahead then."""
+    both, known = [], set()
+    for h in found:
+        both.append(h)
+        pair = (h.arm, h.against)
+        if (h.measure, h.axis, h.claim) != (HELD_OUT, ROUND, LARGER) or pair in known:
+            continue
+        known.add(pair)
+        bar = min(h.bar, 1.0)
+        text = f"Does {h.arm} end with" + (" more" if bar == 1 else f" {bar:g} times or more of the")
+        question = f"{text} held-out reward {'than' if bar == 1 else 'of'} {h.against}?"
+        both.append(replace(h, question=question, measure=END, bar=bar, published=None))
+    return both
 
 
 def _table() -> list[Hypothesis]:

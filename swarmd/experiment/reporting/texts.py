@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from swarmd.experiment.presets import PRESETS
 from swarmd.experiment.reporting import statistics
 from swarmd.experiment.reporting.document import Block, Code, Heading, Items, Table, Text
 from swarmd.experiment.reporting.hypotheses import SEEDS_MIN, SEEDS_MIN_BEST
@@ -44,8 +45,9 @@ A verdict takes at least {seeds_min} seeds, a claim to beat the paper {seeds_min
 """
 _AXES = """
 Rewards per token or second: for each node, the area under its reward up to the largest number of tokens or seconds that both
-arms reach, divided by that number. Busy seconds are those of generation and update, measured on a machine that may have done
-other things as well.
+arms reach, divided by that number. Where the cheaper arm ends before the dearer one takes off, such a ratio is far above that of
+the tokens which both need to a level. Busy seconds are those of generation and update, measured on a machine that may have done
+other things as well. Scoring, checking and storing what others send is not in them, and grows with the swarm.
 """
 _HELD_OUT = """
 Cumulative held-out reward is the area under straight lines between evaluations. All nodes and seeds answer the same held-out
@@ -91,6 +93,11 @@ def repeat(experiment: Experiment) -> list[Block]:
         rows += _flat({key: value for key, value in run.items() if key != "command"}, f"run {number}")
     rows.append(("seeds", _join(sorted({cell.seed for cell in experiment.cells}))))
     blocks.append(Table(["fact", "value"], rows))
+    if (preset := PRESETS.get(str(facts.get("preset")))) is not None:
+        blocks += [
+            Heading(3, "Other than in the paper, or not stated there"),
+            Table(["of", "here"], preset.choices),
+        ]
     for scenario in experiment.scenarios:
         blocks += _settings(experiment, scenario)
     return blocks

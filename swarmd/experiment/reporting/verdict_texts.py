@@ -12,7 +12,8 @@ from swarmd.experiment.reporting.verdicts import HORIZONS, NOT_RUN, Verdict
 _READING = """
 An effect is the ratio of the first arm's value to the second's (or their difference, where said), paired by seed. A claim holds
 when the whole 95 % interval lies on its side of the bar, does not hold when it lies on the other, and is not decided when it
-covers the bar or when there are too few seeds. Ratios of cumulative rewards belong to their horizon, the rounds.
+covers the bar or when there are too few seeds. Ratios of cumulative rewards belong to their horizon, the rounds, and tell
+mostly who took off sooner: read them beside those of the end.
 """
 _HORIZONS = """
 Cumulative reward over the first part of the rounds alone, with 95 % intervals. The best horizon was chosen after looking at all

@@ -112,7 +112,7 @@ def _choices(preset: Preset) -> list[str]:
     width = max(len(name) for name, _ in preset.choices)
     return [
         "",
-        "not stated by the paper, and chosen here",
+        "other than in the paper, or not stated there",
         *(f"  {n:<{width}}  {v}" for n, v in preset.choices),
     ]
 

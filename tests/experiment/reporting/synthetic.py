@@ -34,6 +34,7 @@ class Synthetic:
     trained_tokens: float = 6000.0
     seconds: float = 2.0
     foreign: float = 1.0  # factor on datasets that a node does not generate
+    shortfall: float = 0.0  # of four externals a round
     late_speed: float = 1.0  # how much faster a late joiner goes through the course
 
 
@@ -111,7 +112,8 @@ def _record(number: int, reward: float, what: Synthetic, rng: random.Random) -> 
         "round": number, "time_ms": number, "reward_own": reward, "reward_training": min(1.0, reward * 1.5),
         "num_generated": 4, "num_generated_informative": rng.randrange(4), "num_generated_tokens": what.generated_tokens,
         "num_tokens_local": what.trained_tokens / 2, "num_tokens_external": what.trained_tokens / 2, "num_own": 4,
-        "num_own_informative": 2, "num_external": 4, "shortfall": 0, "num_pool": 20, "num_pool_informative": 10,
+        "num_own_informative": 2, "num_external": 4 - what.shortfall, "shortfall": what.shortfall,
+        "num_pool": 20, "num_pool_informative": 10,
         "external_age_s": None if number == 1 else 3.0, "seconds_generate": what.seconds / 2, "seconds_update": what.seconds / 2,
     }  # fmt: skip
 

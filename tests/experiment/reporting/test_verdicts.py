@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.experiment.reporting.hypotheses import DROP, EACH_NODE, Hypothesis, hypotheses, mix, shares
+from swarmd.experiment.reporting.hypotheses import DROP, EACH_NODE, END, Hypothesis, hypotheses, mix, shares
 from swarmd.experiment.reporting.measures import FRESH, GENERATED, HELD_OUT, ROUND, SECONDS, TRAINED
 from swarmd.experiment.reporting.results import read_experiment
 from swarmd.experiment.reporting.verdicts import FAILS, HOLDS, NOT_RUN, OPEN, Verdict, judge, verdicts
@@ -158,10 +158,44 @@ def test_an_arm_of_its_own_is_held_against_4_4(tmp_path: Path) -> None:
     found = [v for v in verdicts(read_experiment(tmp_path)) if v.hypothesis.arm == "best"]
     assert [(v.hypothesis.bar, v.state) for v in found] == [
         (1.25, HOLDS),
+        (1.0, HOLDS),  # at the end of the run
         (0.9, HOLDS),
         (1.0, HOLDS),
         (1.0, HOLDS),
     ]
+
+
+@pytest.mark.parametrize("scenario", ["alike", "mixed", "specialised", "late"])
+def test_behind_every_claim_on_an_area_stands_the_one_on_its_end(scenario: str) -> None:
+    arms = [
+        "8/0",
+        "8/0 dynamic",
+        "8/0 1e-3",
+        "4/4",
+        "4/4 1e-3",
+        "2/6 1e-3",
+        "4/12 positive 1e-3",
+        "4/4 guarded",
+    ]
+    asked = hypotheses(scenario, arms)
+    areas = {(h.arm, h.against) for h in asked if (h.measure, h.axis) == (HELD_OUT, ROUND)}
+    assert areas
+    assert areas <= {(h.arm, h.against) for h in asked if h.measure == END}
+
+
+def test_who_took_off_sooner_and_is_overtaken_is_ahead_in_area_alone(tmp_path: Path) -> None:
+    write_experiment(tmp_path, {"8/0": Synthetic(rising(1.0, end=0.4)), "4/4": Synthetic(lambda share: 0.3)})
+    assert [judged(tmp_path, measure=measure).state for measure in (HELD_OUT, END)] == [HOLDS, FAILS]
+
+
+@pytest.mark.parametrize(("shortfall", "num_notes"), [(0.9, 0), (2.4, 1)])
+def test_an_arm_that_found_too_few_externals_is_named(
+    tmp_path: Path, shortfall: float, num_notes: int
+) -> None:
+    write_experiment(tmp_path, {"8/0": Synthetic(), "4/4": Synthetic(shortfall=shortfall)})
+    notes = judged(tmp_path).notes
+    assert [note for note in notes if note.startswith("4/4 found 1.60 of the 4.00")] == list(notes)
+    assert len(notes) == num_notes
 
 
 def test_a_silo_with_other_settings_is_what_sharing_is_held_against() -> None:
@@ -194,7 +228,7 @@ def test_what_the_guards_cost_is_asked_where_a_guarded_swarm_was_run() -> None:
         for h in hypotheses("alike", ["4/4", "4/4 guarded"])
         if "guarded" in h.arm
     ]
-    assert asked == [("4/4 guarded", "4/4", measure, 0.97) for measure in (HELD_OUT, FRESH)]
+    assert asked == [("4/4 guarded", "4/4", measure, 0.97) for measure in (HELD_OUT, END, FRESH)]
     assert not any("guarded" in h.arm for h in hypotheses("alike", ["4/4", "8/0"]))
 
 
