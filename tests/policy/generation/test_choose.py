@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -115,3 +116,12 @@ def test_an_installation_that_cannot_be_imported_says_why(
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: object())
     monkeypatch.setitem(sys.modules, "vllm", None)
     assert "cannot be imported" in why_not_vllm("cuda", model_dir)
+
+
+@pytest.mark.parametrize("release", ["0.31.0", "0.34.0", "0.330.1", "1.0.0"])
+def test_a_release_that_the_engine_does_not_know_is_not_started(
+    model_dir: Path, monkeypatch: pytest.MonkeyPatch, release: str
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *_: object())
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(__version__=release))
+    assert f"it is vLLM {release}" in why_not_vllm("cuda", model_dir)
