@@ -26,6 +26,15 @@ from swarmd.reading import read_within
 # A header of a sharded 7B model is about 40 KB, of 100,000 tensors 12 MB; the format allows 100 MB.
 _HEADER_BYTES_MAX = 32 * 2**20
 _SIZE_MAX = 2**53
+_LAYERS = (
+    "num_hidden_layers",
+    "n_layer",
+    "num_layers",
+    "n_layers",
+    "num_experts",
+    "num_local_experts",
+    "n_routed_experts",
+)
 
 
 @dataclass(frozen=True)
@@ -73,9 +82,11 @@ def read_folder(
             f"{path} holds none of {', '.join(TOKENIZER_FILES)}",
             "save the tokenizer into the same folder",
         )
-    weights = weight_files(name, path)
-    for file in weights:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in weight_files(name, path):
         plain_file(name, path, file.name)
+        shapes |= tensor_shapes(name, file)
+    _check_layers(name, config, len(shapes))
     return ResolvedModel(
         name=name,
         kind=kind,
@@ -84,9 +95,21 @@ def read_folder(
         revision=path.name if kind == "hub" else None,
         architecture=architecture,
         has_chat_template=_has_chat_template(name, path),
-        num_parameters=sum(_num_parameters(name, file) for file in weights),
+        num_parameters=sum(map(math.prod, shapes.values())),
         config=config,
     )
+
+
+def _check_layers(name: str, config: Mapping[str, Any], num_tensors: int) -> None:
+    """A library makes a layer at a time before it looks for weights, until the memory is full."""
+    for key in _LAYERS:
+        found = config.get(key)
+        if isinstance(found, int) and found > num_tensors:
+            raise ModelUnavailable(
+                f"model {name} cannot be read",
+                f"config.json says {key} {found}, and the weights have {num_tensors} tensors",
+                "download it again",
+            )
 
 
 def check_architecture(name: str, config: Mapping[str, Any]) -> str:
@@ -254,7 +277,3 @@ def _size(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _SIZE_MAX:
         raise ValueError(f"{value!r:.40} is no size")
     return value
-
-
-def _num_parameters(name: str, file: Path) -> int:
-    return sum(map(math.prod, tensor_shapes(name, file).values()))

@@ -28,7 +28,10 @@ def load_tokeniser(path: Path) -> Tokeniser:
         eos: Any = None
         if (path / "generation_config.json").is_file():
             eos = GenerationConfig.from_pretrained(path, local_files_only=True).eos_token_id
-        return Tokeniser(tokenizer, [eos] if isinstance(eos, int) else list(eos or ()))
+        eos_ids = eos if isinstance(eos, list) else [eos] if eos is not None else []
+        if strange := [one for one in eos_ids if type(one) is not int]:
+            raise ValueError(f"the generation config names {strange[0]!r} as an end token")
+        return Tokeniser(tokenizer, eos_ids)
     except ModelUnavailable:
         raise
     except Exception as error:  # the tokenizers library raises bare ones, for files that somebody else wrote
@@ -47,7 +50,6 @@ def load_model(path: Path, device: str) -> Any:
     """
     # Its threads would outnumber the cores we were given.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging as transformers_logging
 
@@ -56,15 +58,13 @@ def load_model(path: Path, device: str) -> Any:
     try:
         model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype_of(device), local_files_only=True)
         return model.to(device).eval()
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise ModelUnavailable(
-            f"the model in {path} cannot be loaded",
-            str(error),
-            "its kind must be known to the installed transformers",
-        ) from error
-    except (RuntimeError, MemoryError) as error:
+    except Exception as error:  # whatever a library makes of a config with a word in a number's place
         if not is_out_of_memory(error):
-            raise ModelUnavailable(f"the model in {path} cannot be loaded", str(error)) from error
+            raise ModelUnavailable(
+                f"the model in {path} cannot be loaded",
+                f"{type(error).__name__}: {error}",
+                "its kind must be known to the installed transformers",
+            ) from error
         raise OutOfMemory(
             f"the model in {path} does not fit on {device}",
             str(error).partition("\n")[0],

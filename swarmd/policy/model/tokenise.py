@@ -48,8 +48,9 @@ class Tokeniser:
         Never empty: a policy needs one token to predict from, so an empty plain prompt becomes the end token.
         """
         if self._frame is not None:
-            return list(self._tokenizer(self._frame.around(prompt), add_special_tokens=False)["input_ids"])
-        ids = self._tokenizer(prompt, add_special_tokens=True, split_special_tokens=True)["input_ids"]
+            ids = self._tokenizer(self._frame.around(prompt), add_special_tokens=False)["input_ids"]
+        else:
+            ids = self._tokenizer(prompt, add_special_tokens=True, split_special_tokens=True)["input_ids"]
         return list(ids) or [self.eos_id]
 
     def completion_ids(self, text: str, *, finished: bool, tokens_max: int) -> list[int]:

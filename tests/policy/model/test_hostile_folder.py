@@ -1,5 +1,6 @@
 """Folders made by an attacker: each is refused with its reason, and of the others the libraries see nothing but what passed."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -147,6 +148,31 @@ def test_a_strange_header_is_refused(folder: Path, header: str) -> None:
     (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header.encode())
     with pytest.raises(ModelUnavailable, match=r"model\.safetensors"):
         resolve_model(str(folder))
+
+
+@pytest.mark.parametrize("key", ["num_hidden_layers", "num_experts"])
+def test_more_layers_than_tensors_are_refused_before_they_are_made(folder: Path, key: str) -> None:
+    edit(folder, "config.json", **{key: 10**9})
+    with pytest.raises(ModelUnavailable, match=f"{key} 1000000000"):
+        resolve_model(str(folder))
+
+
+@pytest.mark.parametrize("value", ["x", -1, 0, [], {"a": 1}, None, True, 10**400, "inf"])
+@pytest.mark.parametrize(
+    "key", ["hidden_size", "num_attention_heads", "hidden_act", "rope_parameters", "vocab_size"]
+)
+def test_a_strange_value_costs_an_error_and_no_traceback(folder: Path, key: str, value: Any) -> None:
+    edit(folder, "config.json", **{key: value})
+    with contextlib.suppress(ModelUnavailable):
+        resolve_model(str(folder))
+        load_model(folder, "cpu")
+
+
+@pytest.mark.parametrize("eos", ["abc", ["a"], [[1]], {"a": 1}, 1.5, [True]])
+def test_an_end_token_is_a_number(folder: Path, eos: Any) -> None:
+    edit(folder, "generation_config.json", eos_token_id=eos)
+    with pytest.raises(ModelUnavailable, match="tokenizer"):
+        load_tokeniser(folder)
 
 
 def test_a_file_past_its_limit_is_refused(folder: Path) -> None:
