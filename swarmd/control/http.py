@@ -163,7 +163,7 @@ class _Exchange:
         return Request(head.method.decode("ascii"), target.path, target.query, body)
 
     async def send(self, response: Response) -> None:
-        """The whole answer. A client whose request is not whole gets time to read it: closing at once would take it back."""
+        """The whole answer. A client that may still be sending gets time to read it: closing at once would take it back."""
         headers = [
             ("Content-Type", response.content_type),
             ("Content-Length", str(len(response.body))),
@@ -175,13 +175,17 @@ class _Exchange:
         if not self._head_only:
             data += self._connection.send(h11.Data(response.body)) or b""
         data += self._connection.send(h11.EndOfMessage()) or b""
-        is_whole = self._connection.their_state in (h11.DONE, h11.MUST_CLOSE)
         await self._stream.send_all(data)
-        if not is_whole:
-            await self._stream.send_eof()
-            for _ in range(LINGER_BYTES_MAX // READ_BYTES):
-                if not await self._stream.receive_some(READ_BYTES):
-                    break
+        if self._connection.their_state is not h11.MUST_CLOSE:
+            with suppress(*_CLIENT_GONE):
+                await self._linger()
+
+    async def _linger(self) -> None:
+        """Pass over what is still coming, until the client closes or has sent too much."""
+        await self._stream.send_eof()
+        for _ in range(LINGER_BYTES_MAX // READ_BYTES):
+            if not await self._stream.receive_some(READ_BYTES):
+                return
 
     async def _body(self, head: h11.Request, bytes_max: int) -> bytes | None:
         """The whole body; None when it is longer than `bytes_max`, unread when that is said in the head."""

@@ -281,6 +281,28 @@ async def test_a_stream_that_breaks_as_none_should_costs_its_own_connection() ->
     assert one.ends == [End.FAILED, End.ANSWERED]
 
 
+class Resetting(Torn):
+    """A stream whose client is foreign, and breaks off when it was told so."""
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        return request("/v1/status", host="evil.example")
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        assert status_of(bytes(data)) == 421
+
+    async def send_eof(self) -> None:
+        raise trio.BrokenResourceError
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_who_was_refused_and_breaks_off_was_refused() -> None:
+    async with served(GATED) as one:
+        one.listener.arrive(Resetting())
+    assert one.ends == [End.FOREIGN]
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_not_json_is_never_sent(value: float) -> None:
     with pytest.raises(ValueError, match="JSON"):
