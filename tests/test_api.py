@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio.testing
 
-from swarmd.api import Api
+from swarmd.api import METRICS_AGE_S_MAX, Api
 from swarmd.control.http import Request, Response
 from swarmd.errors import ChildDied, DiskFull, LocalError, Temporary
 from swarmd.metrics import Metrics
@@ -238,3 +238,14 @@ async def test_a_ban_that_cannot_be_written_is_told_and_holds() -> None:
     assert response.status == 500
     assert "no space" in decoded(response)["error"]
     assert one.guard.standing_of(PEER_ID) == "banned"
+
+
+async def test_metrics_are_written_once_a_second_however_often_they_are_asked_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    one = api()
+    first = (await ask(one, "/metrics")).body
+    one.metrics.rounds.inc()
+    assert (await ask(one, "/metrics")).body == first
+    await trio.sleep(METRICS_AGE_S_MAX + 0.1)
+    assert b"swarmd_train_rounds_total 1.0" in (await ask(one, "/metrics")).body
