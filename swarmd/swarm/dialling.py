@@ -116,7 +116,7 @@ class Dialler:
             return
         if not acceptable(hint, teller_host, is_near=self.is_near, own_is_public=self._own_is_public):
             self._counters["exchange_hints_refused"] += 1
-        elif self._hints.tell(hint, teller, trio.current_time()):
+        elif self._hints.tell(hint, teller, trio.current_time(), is_near=self.is_near(hint.host)):
             self._changed.set()
         else:
             self._counters["exchange_hints_failed"] += 1

@@ -64,7 +64,9 @@ class Discovery:
             counters=counters,
             banned=banned,
         )
-        self._reachable: dict[str, PeerAddress] = {}  # where connected peers can be dialled, by peer id
+        # Where connected peers can be dialled, by peer id: as we dialled them, and as they claim.
+        self._proven: dict[str, PeerAddress] = {}
+        self._claimed: dict[str, PeerAddress] = {}
         self._agents: dict[str, str] = {}  # what connected peers call themselves
         self._ask_soon = trio.Event()
         self._answering = trio.CapacityLimiter(ANSWERS_MAX)
@@ -84,7 +86,8 @@ class Discovery:
     def connection_changed(self, peer_id: str, *, connected: bool) -> None:
         """Told by the service."""
         if not connected:
-            self._reachable.pop(peer_id, None)
+            self._proven.pop(peer_id, None)
+            self._claimed.pop(peer_id, None)
             self._agents.pop(peer_id, None)
         self._dialler.connection_changed(peer_id, connected=connected)
         self._ask_soon.set()
@@ -110,7 +113,7 @@ class Discovery:
         proven = parse(f"/{family}/{seen}/tcp/{address.port}/p2p/{address.peer_id}")
         if proven is not None:
             self._book.record(proven, int(self._now_s()))
-            self._reachable[address.peer_id] = proven
+            self._proven[address.peer_id] = proven
 
     # -- asking
 
@@ -176,20 +179,23 @@ class Discovery:
     def _believe(self, claims: list[PeerAddress], peer: ID) -> None:
         seen = host_of_connection(self._network, peer)
         if seen is not None and (address := hearsay.believable(claims, str(peer), seen)):
-            self._reachable.setdefault(str(peer), address)
+            self._claimed.setdefault(str(peer), address)
 
     def _known_to(self, asker: ID) -> list[str]:
-        """Where the others are, as far as the asker may take it from us."""
+        """Where the others are, as far as the asker may take it from us; the proven first: routers hide many of the others."""
         asker_host = host_of_connection(self._network, asker)
         if asker_host is None:
             return []
-        connected = {str(peer) for peer in self._network.connections} - {str(asker)}
-        known = [
+        others = [peer_id for peer in self._network.connections if (peer_id := str(peer)) != str(asker)]
+        self._rng.shuffle(others)
+        others.sort(key=lambda peer_id: peer_id not in self._proven)
+        known = [self._proven.get(peer_id) or self._claimed.get(peer_id) for peer_id in others]
+        told = [
             address.text
-            for peer_id, address in self._reachable.items()
-            if peer_id in connected and hearsay.tellable(address, asker_host, is_near=self._dialler.is_near)
+            for address in known
+            if address is not None and hearsay.tellable(address, asker_host, is_near=self._dialler.is_near)
         ]
-        return self._rng.sample(known, min(len(known), exchange.ADDRESSES_MAX))
+        return told[: exchange.ADDRESSES_MAX]
 
     async def _save_forever(self) -> None:
         while True:

@@ -13,7 +13,7 @@ from swarmd.swarm.addresses import PeerAddress
 from swarmd.swarm.nets import machine_of, net_of
 
 WINDOW_S = 3600.0
-# Dials that failed within the window or are under way. A machine's three are all that reaches one victim from one node in an hour;
+# Dials that failed within the window, with those under way. A machine's three are all that one node sends a victim in an hour;
 # honest peers behind one home router are seldom more. One teller alone can spend neither a machine's nor a net's, and so hide it.
 FAILURES_MAX = {
     "hint": 1,
@@ -35,6 +35,7 @@ _Key = tuple[str, str]
 @dataclass
 class _Hint:
     address: PeerAddress
+    is_near: bool
     told_at: float
 
 
@@ -53,8 +54,13 @@ class Hints:
         """Hints that wait, by teller: one that two tellers told is two."""
         return sum(map(len, self._waiting.values()))
 
-    def tell(self, address: PeerAddress, teller: str, now: float) -> bool:
-        """Note a hint; false when too much failed of what it names or of its teller's word, or the teller has no place left."""
+    def tell(self, address: PeerAddress, teller: str, now: float, *, is_near: bool = False) -> bool:
+        """Note a hint; false when too much failed of what it names or of its teller's word, or the teller has no place left.
+
+        Args:
+            is_near: it is in our own network, where many peers on one machine are usual: dials under way are not counted, so that
+                a laboratory meshes at once. A lie there may cost as many dials as begin together.
+        """
         self._forget(now)
         if self._is_spent(_keys(address, teller)):
             return False
@@ -64,7 +70,7 @@ class Hints:
             return True
         if len(own) >= WAITING_PER_TELLER_MAX or not self._make_room(len(own)):
             return False
-        self._waiting.setdefault(teller, own)[_name(address)] = _Hint(address, now)
+        self._waiting.setdefault(teller, own)[_name(address)] = _Hint(address, is_near, now)
         return True
 
     def take(self, now: float, wanted: Callable[[PeerAddress], bool]) -> PeerAddress | None:
@@ -75,7 +81,7 @@ class Hints:
                 keys = _keys(hint.address, teller)
                 if self._is_spent(keys):
                     del hints[name]
-                elif self._has_room(keys) and wanted(hint.address):
+                elif self._has_room(keys[:1] if hint.is_near else keys) and wanted(hint.address):
                     self._begin(hint.address, teller, keys)
                     return hint.address
         return None

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from swarmd.swarm.dialling import DIALS_MAX
 from swarmd.swarm.hints import FAILURES_MAX
 from tests.attack.looks import Book, Look
 from tests.attack.probes import Probed
@@ -191,11 +192,11 @@ def honest_stay_connected(apart: Mapping[str, Sequence[str]]) -> Check:
 
 
 def third_party_spared(calls: Mapping[str, int], num_nodes: int) -> Check:
-    """Whom hostile peers named was called by each honest node no more often than a machine is within an hour, by all attacks.
+    """Whom hostile peers named was called by each honest node no more often than a machine of its own network is within an hour.
 
     A cannon that no node fired has shown nothing, and fails; after a first one, the hour may be used up.
     """
-    num, most = sum(calls.values()), num_nodes * FAILURES_MAX["machine"]
+    num, most = sum(calls.values()), num_nodes * (DIALS_MAX + FAILURES_MAX["machine"] - 1)
     return Check(
         "a third party that hostile peers named was left alone",
         num <= most and (num > 0 or not calls),

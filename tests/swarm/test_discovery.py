@@ -150,3 +150,19 @@ async def test_a_bootstrap_by_name_is_remembered_by_number(nursery):
     book._last_ok_s.clear()
     second.service._discovery._succeeded(parse(first.address.replace("/ip4/127.0.0.1", "/dns4/node.example")))
     assert [address.text for address in book.addresses()] == [first.address]
+
+
+async def test_addresses_that_worked_are_told_before_those_that_are_claimed(nursery):
+    # given a node that dialled one peer and was dialled by two
+    first = await Node(1).start(nursery)
+    node = await Node(2, [first.address], limits={"peers_wanted": 1}).start(nursery)
+    for number in (3, 4):
+        await Node(number, [node.address], limits={"peers_wanted": 1}).start(nursery)
+    discovery = node.service._discovery
+    await until(lambda: len(discovery._claimed) == 3 and first.peer_id in discovery._proven)
+    # when the third asks
+    asker = next(peer for peer in discovery._network.connections if str(peer) != first.peer_id)
+    told = discovery._known_to(asker)
+    # then
+    assert told[0] == first.address
+    assert len(told) == 2

@@ -110,6 +110,17 @@ def test_dials_under_way_count_as_failures():
     assert [one is not None for one in taken] == [True, True, True, False, False]
 
 
+def test_in_our_own_network_only_what_failed_counts():
+    hints = Hints()
+    for port in range(2000, 2010):
+        hints.tell(hint("127.0.0.1", port), "liar", 0.0, is_near=True)
+    taken = [hints.take(0.0, lambda one: True) for _ in range(8)]
+    for one in taken[:2]:
+        hints.ended(one, connected=False, now=0.0)
+    assert None not in taken
+    assert hints.take(0.0, lambda one: True) is None
+
+
 def test_a_teller_holds_sixteen_places():
     hints = Hints()
     taken = [hints.tell(one, "liar", 0.0) for one in elsewhere(20)]
