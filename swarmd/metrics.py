@@ -33,7 +33,7 @@ DISCARD_REASONS = (
 # Why a batch of another author was not scored: a ban, or which of `swarmd.trust.quotas.QUOTAS` it was over.
 TRUST_DROPS = ("banned", "bytes", "tokens", "cpu")
 # `swarmd.trust.evidence.EVIDENCE`.
-TRUST_EVIDENCE = ("forwarded_reject", "signed_reject", "forbidden_syscall", "forged_reply")
+TRUST_EVIDENCE = ("forwarded_reject", "signed_reject", "broken_rpc", "forbidden_syscall", "forged_reply")
 PUBLISH_RESULTS = ("ok", "no_peers", "failed")
 SAVE_RESULTS = ("ok", "failed")
 # The local listeners, and `swarmd.control.http.End`.

@@ -123,11 +123,14 @@ class Stack:
                 nursery.start_soon(_cancel_after, service, nursery.cancel_scope)
 
 
-def build(identity_seed: bytes, listen: ListenAddress, announce: str | None, limits: NetworkLimits) -> Stack:
+def build(
+    identity_seed: bytes, listen: ListenAddress, announce: str | None, limits: NetworkLimits, topic: str
+) -> Stack:
     """A set of objects that has not started.
 
     Args:
         identity_seed: 32 bytes, the Ed25519 seed of this node.
+        topic: the only one that messages may be about.
         announce: `/ip4|dns4/HOST/tcp/PORT` that others should dial, or None to let them see for themselves.
     """
     hardening.install_once()
@@ -163,7 +166,7 @@ def build(identity_seed: bytes, listen: ListenAddress, announce: str | None, lim
         pending_per_ip_max=per_ip[1],
     )
     gossipsub = hardening.HardenedGossipSub(**_gossipsub_options(same_ip_is_normal=listen.is_loopback))
-    pubsub = hardening.HardenedPubsub(host, gossipsub, **PUBSUB_OPTIONS)
+    pubsub = hardening.HardenedPubsub(host, gossipsub, allowed_topics={topic}, **PUBSUB_OPTIONS)
     sockets, streams = _OpenConnections(), StreamKeeper(network, pubsub)
     network.register_notifee(sockets)
     network.register_notifee(streams)
@@ -183,8 +186,6 @@ PUBSUB_OPTIONS: dict[str, Any] = {
     "sweep_interval": 30,
     "validation_timeout": VALIDATION_S_MAX,
     "max_inbound_rpc_size": RPC_BYTES_MAX,
-    "max_subscriptions_per_rpc": 256,
-    "max_subscriptions_per_peer": 64,
 }
 
 

@@ -131,8 +131,9 @@ class NetworkService:
 
     async def _live(self, task_status: trio.TaskStatus[dict[str, Any]]) -> None:
         """One life of the libp2p objects; returns when a service stopped without an error."""
-        stack = build(self._seed, self._listen, self._announce, self._limits)
+        stack = build(self._seed, self._listen, self._announce, self._limits, self._manifest.topic)
         stack.pubsub.set_validator(self._manifest.topic, self._verdict)
+        stack.pubsub.accuse = self._broken_rpc
         stack.pubsub.blacklisted_peers = self._gate.ids
         stack.host.get_network().register_notifee(_ConnectionChanges(self._connection_changed))
         self._gate.guard(stack.host.get_network())
@@ -322,6 +323,11 @@ class NetworkService:
         account.accepted += 1
         self._emit("batch", {"data": data, "forwarder": peer_id, "received_ms": received_ms})
         return hardening.Verdict.ACCEPT
+
+    def _broken_rpc(self, sender: ID) -> None:
+        """What came below the messages was out of bounds, whatever was in them."""
+        self._accounts.of(str(sender), trio.current_time()).rejected += 1
+        self._accusations.add([(key_of_multihash(sender.to_bytes()), "broken_rpc")])
 
     def _outcome(self, data: bytes, received_ms: int) -> Outcome | None:
         """What the rules say; None where the author has had its share of our time."""

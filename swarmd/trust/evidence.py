@@ -1,8 +1,9 @@
 """Evidence: what a peer did that no honest one could have done, and how many points it gets for that.
 
-Only what is conclusive counts. An honest node judges before it forwards, so it never hands over what a rule REJECTs; an honest
-author signs nothing that a rule rejects in its own swarm; an honest model's text does not take a scorer over. Nothing else is
-evidence: no IGNORE (clocks differ, copies arrive), no quota, no wrong or slow answer, no exception of ours.
+Only what is conclusive counts. An honest node judges before it forwards, so it never hands over what a rule REJECTs, and sends no
+RPC out of the bounds of `proto/NETWORK.md`; an honest author signs nothing that a rule rejects in its own swarm; an honest model's
+text does not take a scorer over. Nothing else is evidence: no IGNORE (clocks differ, copies arrive), no quota, no wrong or slow
+answer, no exception of ours.
 """
 
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES, VERDICT_OF, Verdict
 from swarmd.protocol.wire import WireError, decode_message
 
-Evidence = Literal["forwarded_reject", "signed_reject", "forbidden_syscall", "forged_reply"]
+Evidence = Literal["forwarded_reject", "signed_reject", "broken_rpc", "forbidden_syscall", "forged_reply"]
 
 POINTS: Final[MappingProxyType[Evidence, float]] = MappingProxyType(
     {
@@ -21,6 +22,8 @@ POINTS: Final[MappingProxyType[Evidence, float]] = MappingProxyType(
         "forwarded_reject": 10.0,
         # It took a signature over nonsense; five are a ban.
         "signed_reject": 20.0,
+        # An RPC that cannot be read, or has a field out of the agreed bounds, came from the peer itself: ten are a ban here, too.
+        "broken_rpc": 10.0,
         # A text that tried to leave the scorer. Four batches: were it our own sandbox that errs, one odd text would ban nobody.
         "forbidden_syscall": 25.0,
         "forged_reply": 25.0,

@@ -134,7 +134,7 @@ async def hostile_peer(
     seed: bytes, topic: str, counted: Counter[str], addresses: Sequence[str], *, listens: bool = True
 ) -> AsyncIterator[HostilePeer]:
     """A running peer, connected to those of `addresses` that let it in, and subscribed if it `listens`."""
-    stack = build(seed, parse_listen(LOOPBACK), None, NetworkLimits())
+    stack = build(seed, parse_listen(LOOPBACK), None, NetworkLimits(), topic)
     async with stack.running(), trio.open_nursery() as nursery:
         peer = HostilePeer(stack, seed, topic, counted)
         if listens:

@@ -16,7 +16,9 @@ BELOW_RULES = (
     "bad_signature",
     "bad_sender_record",
     "misframed_rpc",
-    "too_many_subscriptions",
+    "rpc_out_of_bounds",
+    "graylisted",
+    "too_many_streams",
     "equivocation",
 )
 

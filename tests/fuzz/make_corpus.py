@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgpack
+from libp2p.identity.identify.pb.identify_pb2 import Identify
+from libp2p.pubsub.pb import rpc_pb2
+from libp2p.utils import encode_varint_prefixed
+from multiaddr import Multiaddr
 
 from swarmd.protocol.manifest import FOLDER as MANIFESTS
 from swarmd.protocol.manifest import load_manifest
@@ -35,6 +39,7 @@ def main() -> None:
         "peers": peers_seeds(),
         "contribute": contribute_seeds(),
         "http": http_seeds(),
+        "rpc": rpc_seeds(),
     }.items():
         folder = CORPUS / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -150,6 +155,31 @@ def http_seeds() -> Iterator[bytes]:
     short = [request for request in WHOLE if len(request) <= HTTP_BYTES_MAX]
     for number, request in enumerate(short):
         yield bytes([number & 1 | 0xF0]) + request
+
+
+def rpc_seeds() -> Iterator[bytes]:
+    """RPCs as nodes send them, and with a field too many; answers to identify."""
+    message = {
+        "topicIDs": ["topic"],
+        "from_id": bytes(38),
+        "seqno": bytes(8),
+        "signature": bytes(64),
+        "data": b"data",
+    }
+    ids = {"messageIDs": [bytes(46)] * 3}
+    for content in (
+        {"publish": [message]},
+        {"publish": [message | {"key": bytes(36)}, message | {"topicIDs": ["topic", "other"]}]},
+        {"subscriptions": [{"subscribe": True, "topicid": "topic"}], "senderRecord": bytes(200)},
+        {"control": {"graft": [{"topicID": "topic"}], "prune": [{"topicID": "topic", "backoff": 20}]}},
+        {"control": {"ihave": [ids | {"topicID": "topic"}], "iwant": [ids], "idontwant": [ids]}},
+    ):
+        packed = rpc_pb2.RPC(**content).SerializeToString()
+        yield b"\0" + encode_varint_prefixed(packed)
+        yield b"\0" + encode_varint_prefixed(packed + b"\x7a\x03new") * 2
+    yield bytes(300)
+    for address in (b"", Multiaddr("/ip4/203.0.113.7/tcp/4901").to_bytes(), b"\xff" * 20):
+        yield b"\1" + Identify(observed_addr=address, protocols=["/x"]).SerializeToString()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 # Behind the signature is where a stranger with a key of his own is, and where there is most to find.
 SHARE_OF = MappingProxyType(
-    {"message": 2, "behind": 5, "manifest": 1, "peers": 1, "contribute": 1, "http": 1}
+    {"message": 2, "behind": 5, "manifest": 1, "peers": 1, "contribute": 1, "http": 1, "rpc": 1}
 )
 # What coverage is measured in, per target. Native code (msgpack, zstd, pydantic) shows only by what it returns; the second reader,
 # which does the same work in Python, makes the ways through it visible.
@@ -18,6 +18,7 @@ COVERED = MappingProxyType(
         "peers": ("swarmd.swarm.exchange", "swarmd.swarm.addresses", "multiaddr"),
         "contribute": ("swarmd.contribute.lines", "json"),
         "http": ("swarmd.control", "h11"),
+        "rpc": ("swarmd.swarm.hardening", "multiaddr"),
     }
 )
 

@@ -1,5 +1,9 @@
 """Bans on real sockets: who is banned is put out, kept out, and let in again; and nobody else suffers for it."""
 
+from libp2p.pubsub.gossipsub import PROTOCOL_ID_V12
+from libp2p.pubsub.pb import rpc_pb2
+from libp2p.utils import encode_varint_prefixed
+
 from swarmd.protocol.signing import Identity
 from swarmd.swarm.hardening import Verdict
 from swarmd.trust.evidence import POINTS
@@ -18,6 +22,13 @@ async def publish_unchecked(node: Node, data: bytes) -> None:
     """Publish past the node's own rules, as a hostile node would."""
     node.service._stack.pubsub.set_validator(MANIFEST.topic, _accept)
     await node.service._stack.pubsub.publish(MANIFEST.topic, data)
+
+
+async def send_rpc(sender: Node, receiver: Node, rpc) -> None:
+    """Write an RPC on a stream of its own."""
+    stack = sender.service._stack
+    stream = await stack.host.new_stream(receiver.service._stack.host.get_id(), [PROTOCOL_ID_V12])
+    await stream.write(encode_varint_prefixed(rpc.SerializeToString()))
 
 
 async def _accept(forwarder, message):
@@ -96,6 +107,16 @@ async def test_what_no_honest_node_does_is_evidence_once(nursery):
     assert found == [(key(2), "forwarded_reject", 2)]
     assert found[0][1] in POINTS
     assert await first.service.evidence() == []
+
+
+async def test_an_rpc_that_no_honest_node_sends_is_evidence_and_the_third_ends_the_connection(nursery):
+    first, second = await swarm(nursery, 2)
+    message = rpc_pb2.Message(topicIDs=[MANIFEST.topic, *map(str, range(34_000))])
+    for _ in range(3):
+        await send_rpc(second, first, rpc_pb2.RPC(publish=[message]))
+    await until(lambda: first.service._stack.pubsub.counters["peer_closed"] == 1)
+    assert await first.service.evidence() == [(key(2), "broken_rpc", 3)]
+    assert await first.stat("received") == 0
 
 
 async def test_honest_nodes_have_nothing_to_say_of_each_other(nursery):

@@ -9,7 +9,16 @@ from swarmd.protocol.manifest import MANIFEST_VERSION
 from swarmd.protocol.types import PROTOCOL_VERSION
 from swarmd.swarm import exchange, hardening, host
 from swarmd.swarm.addresses import parse_listen
-from swarmd.swarm.hardening import control_leak, gossip_repair, rpc_reader, seen_cache, yamux_window
+from swarmd.swarm.hardening import (
+    back_off,
+    gossip_repair,
+    identify,
+    rpc_bounds,
+    rpc_reader,
+    seen_cache,
+    stream_names,
+    yamux_window,
+)
 
 PROTO = Path(__file__).parents[2] / "proto"
 PAGE = (PROTO / "NETWORK.md").read_text()
@@ -22,7 +31,7 @@ def row(start: str) -> list[int]:
 
 
 def test_the_page_lists_every_protocol_that_a_node_speaks():
-    stack = host.build(bytes(32), parse_listen("/ip4/127.0.0.1/tcp/0"), None, host.limits_from({}))
+    stack = host.build(bytes(32), parse_listen("/ip4/127.0.0.1/tcp/0"), None, host.limits_from({}), "topic")
     key = create_new_key_pair(bytes(32))
     spoken = {
         "/multistream/1.0.0",
@@ -37,22 +46,41 @@ def test_the_page_lists_every_protocol_that_a_node_speaks():
 
 def test_the_page_has_gossipsubs_parameters():
     assert row("size of an RPC")[0] == host.RPC_BYTES_MAX
-    assert rpc_reader.STRIKES_MAX == 3  # in words there
+    assert rpc_reader.STRIKES_MAX == 3  # in words there: the third strike
     assert row("D, D_low, D_high") == [host.DEGREE, host.DEGREE_LOW, host.DEGREE_HIGH]
     assert row("seen messages") == [host.SEEN_S, seen_cache.IDS_MAX]
     assert row("prune back-off") == [host.PRUNE_BACK_OFF_S, 10]
     options = host._gossipsub_options(same_ip_is_normal=False)
     assert row("heartbeat") == [host.HEARTBEAT_S, options["gossip_window"], options["gossip_history"]]
     assert row("IHAVE, IWANT") == [
-        control_leak.IDS_PER_IHAVE_MAX,
+        rpc_bounds.IDS_MAX,
         gossip_repair.IWANT_PER_BEAT_MAX,
         gossip_repair.SERVINGS_MAX,
     ]
-    assert row("subscriptions") == [
-        host.PUBSUB_OPTIONS["max_subscriptions_per_rpc"],
-        host.PUBSUB_OPTIONS["max_subscriptions_per_peer"],
-    ]
     assert host.PUBSUB_OPTIONS["strict_signing"]
+
+
+def test_the_page_has_the_bounds_of_the_fields_of_an_rpc():
+    assert row("`publish`") == [rpc_bounds.MESSAGES_MAX]
+    assert row("its `from`")[0] == rpc_bounds.FROM_BYTES
+    assert row("its `seqno`")[0] == rpc_bounds.SEQNO_BYTES
+    assert row("its `signature`")[0] == rpc_bounds.SIGNATURE_BYTES
+    assert row("its `key`") == [0, rpc_bounds.KEY_BYTES]
+    assert row("`subscriptions`") == [rpc_bounds.SUBSCRIPTIONS_MAX]
+    assert row("`control.graft`, `control.prune`") == [rpc_bounds.GRAFTS_MAX] == [rpc_bounds.PRUNES_MAX]
+    assert row("PRUNE's `peers`")[0] == rpc_bounds.EXCHANGED_PEERS_MAX
+    assert row("PRUNE's `backoff`") == [back_off.BACK_OFF_S_MAX]
+    assert row("`control.ihave`, `iwant`, `idontwant`") == [rpc_bounds.LISTS_MAX]
+    assert row("their `messageIDs`")[:3] == [rpc_bounds.IDS_MAX, 1, rpc_bounds.ID_BYTES_MAX]
+    assert row("`senderRecord` (4)")[0] == rpc_bounds.RECORD_BYTES_MAX
+
+
+def test_the_page_has_what_a_peer_may_cost():
+    assert f"{rpc_reader.RPC_CPU_RATE} of a core, and {rpc_reader.RPC_CPU_S_MAX} s at once" in PAGE
+    assert f"at most {rpc_reader.STREAMS_PER_PEER_MAX} pubsub streams" in PAGE
+    assert f"{identify.ANSWER_BYTES_MAX:,} bytes at most" in PAGE
+    assert f"({identify.OBSERVED_BYTES_MAX} bytes" in PAGE
+    assert f"names of {stream_names.NAME_BYTES_MAX:,} bytes, {stream_names.NAMES_MAX} of them" in PAGE
 
 
 def test_the_page_has_the_bounds_of_a_connection():

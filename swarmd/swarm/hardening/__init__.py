@@ -22,7 +22,10 @@
 | T22 | publish never reports | pubsub |
 | T23 | peers can flood the log | quiet_logs |
 | | validators know no IGNORE, and a slow one charges the peer | verdicts |
-| | an oversized RPC starts a reconnect loop; varints are read byte by byte | rpc_reader, rpc_frames |
+| | an oversized RPC starts a reconnect loop; varints are read byte by byte; RPCs as fast as they come | rpc_reader, rpc_frames |
+| | fields of an RPC have no bounds, and are carried on to others | rpc_bounds |
+| | names of protocols have no bounds, and are read before anybody is known | stream_names |
+| | whatever a stranger says of itself is kept | identify |
 | | address records signed, sent and verified with every RPC | sender_record, control_leak |
 | | a peer registered twice, or never; hello races with subscribe | peer_streams |
 | T20 | closing a connection to a frozen peer hangs | muxer |
@@ -43,6 +46,7 @@ from swarmd.protocol.rules import Verdict
 from swarmd.swarm.hardening.counters import Counters
 from swarmd.swarm.hardening.gossipsub import HardenedGossipSub
 from swarmd.swarm.hardening.handler_isolation import isolate_handlers
+from swarmd.swarm.hardening.identify import bound_identify
 from swarmd.swarm.hardening.inbound_limit import InboundPlaces, limit_inbound
 from swarmd.swarm.hardening.listeners import assert_listening, close_listeners, install_exclusive_listeners
 from swarmd.swarm.hardening.muxer import install_muxer, muxer_options
@@ -50,6 +54,7 @@ from swarmd.swarm.hardening.own_dials import dial_named_addresses_only
 from swarmd.swarm.hardening.pubsub import HardenedPubsub
 from swarmd.swarm.hardening.quiet_logs import silence_libp2p
 from swarmd.swarm.hardening.security import security_options
+from swarmd.swarm.hardening.stream_names import install_bounded_names
 
 __all__ = [
     "HardenedGossipSub",
@@ -74,12 +79,13 @@ HOST_COUNTERS = (
     "inbound_failed",
     "handler_error",
     "close_error",
+    "identify_failed",
     "yamux_overrun",
 )
 
 
 def install_once() -> None:
-    """The two patches that no host can carry by itself: exclusive listen ports, and silence in the log. May be called again.
+    """The patches that no host can carry by itself: exclusive listen ports, bounded names, a silent log. May be called again.
 
     Raises:
         LocalError: another version of py-libp2p is installed, whose private names may mean something else.
@@ -92,6 +98,7 @@ def install_once() -> None:
             f"pip install libp2p=={SUPPORTED}",
         )
     install_exclusive_listeners()
+    install_bounded_names()
     silence_libp2p()
 
 
@@ -106,6 +113,7 @@ def harden_host(
     """
     counters = HostCounters(HOST_COUNTERS)
     isolate_handlers(host, counters)
+    bound_identify(host, counters)
     limit_inbound(
         host, InboundPlaces(inbound_max, inbound_per_ip_max, pending_max, pending_per_ip_max), counters
     )

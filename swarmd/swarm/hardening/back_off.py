@@ -1,6 +1,6 @@
 """T16: a stock pruner notes no back-off for itself, grafts the peer again on its next beat and is punished for it; refused GRAFTs
-prolong the back-off; PRUNEs for made-up topics are stored for ever (300,000 of them: 91 MB), with back-offs of up to 2^63 s; and
-addresses in a PRUNE are dialled even by a node that does not do peer exchange.
+prolong the back-off, and those refused for a full mesh set none, so each is answered; PRUNEs for made-up topics are stored for ever
+(300,000 of them: 91 MB), with back-offs of up to 2^63 s; and addresses in a PRUNE are dialled by a node that does no peer exchange.
 """
 
 import time
@@ -61,6 +61,10 @@ class MutualBackOff(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
             or sender_peer_id in self.direct_peers
             or self.scorer.score(sender_peer_id, [topic]) < 0
         ):
+            if (
+                not early
+            ):  # a refusal counts from now on: without it every further GRAFT would be answered, for nothing
+                self._add_back_off(sender_peer_id, topic, False)
             await self.emit_prune(topic, sender_peer_id, self.do_px, False)
             return
         mesh.add(sender_peer_id)

@@ -7,7 +7,7 @@ from typing import Any
 from libp2p.pubsub.gossipsub import GossipSub
 from libp2p.pubsub.pb import rpc_pb2
 
-IDS_PER_IHAVE_MAX = 5000  # go-libp2p's limit; more is not read by anybody
+from swarmd.swarm.hardening.rpc_bounds import IDS_MAX
 
 
 class OwnControlMessages(GossipSub):  # type: ignore[misc]
@@ -28,7 +28,7 @@ class OwnControlMessages(GossipSub):  # type: ignore[misc]
                     topicID=topic, backoff=self.prune_back_off
                 )  # stock forgets the back-off here
             for topic, ids in peers_to_gossip.get(peer, {}).items():
-                control.ihave.add(topicID=topic, messageIDs=ids[-IDS_PER_IHAVE_MAX:])
+                control.ihave.add(topicID=topic, messageIDs=ids[-IDS_MAX:])
             await self.emit_control_message(control, peer)
 
     async def emit_control_message(self, control_msg: Any, to_peer: Any) -> None:

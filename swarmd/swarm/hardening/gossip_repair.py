@@ -9,8 +9,8 @@ import trio
 from libp2p.pubsub.gossipsub import GossipSub
 from libp2p.pubsub.pb import rpc_pb2
 
-from swarmd.swarm.hardening.control_leak import IDS_PER_IHAVE_MAX
 from swarmd.swarm.hardening.heartbeat import SteadyHeartbeat
+from swarmd.swarm.hardening.rpc_bounds import IDS_MAX
 
 # Dlazy and the gossip factor of the gossipsub specification.
 LAZY_DEGREE = 6
@@ -21,7 +21,6 @@ IWANT_PER_BEAT_MAX = 64
 SERVINGS_MAX = 3
 # Whom we asked gets this long before we ask another for the same message.
 PROMISE_S = 3.0
-ID_BYTES_MAX = 128
 
 
 class GossipRepair(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
@@ -30,6 +29,9 @@ class GossipRepair(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._num_asked: Counter[Any] = Counter()  # by peer, this beat
+        self._num_offered: Counter[Any] = (
+            Counter()
+        )  # ids that a peer offered in this beat, and were looked at
         self._asked_until_s: dict[bytes, float] = {}
         self._num_served: Counter[tuple[Any, bytes]] = Counter()
 
@@ -61,10 +63,12 @@ class GossipRepair(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
             return
         now_s = trio.current_time()
         wanted: list[bytes] = []
-        for message_id in ihave_msg.messageIDs[:IDS_PER_IHAVE_MAX]:
+        left = IDS_MAX - self._num_offered[sender_peer_id]
+        self._num_offered[sender_peer_id] += len(ihave_msg.messageIDs)
+        for message_id in ihave_msg.messageIDs[: max(0, left)]:
             if self._num_asked[sender_peer_id] >= IWANT_PER_BEAT_MAX:
                 break
-            if len(message_id) <= ID_BYTES_MAX and self._is_wanted(message_id, now_s):
+            if self._is_wanted(message_id, now_s):
                 wanted.append(message_id)
                 self._num_asked[sender_peer_id] += 1
                 self._asked_until_s[message_id] = now_s + PROMISE_S
@@ -97,6 +101,7 @@ class GossipRepair(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
         super().forget_expired()
         now_s = trio.current_time()
         self._num_asked.clear()
+        self._num_offered.clear()
         self._asked_until_s = {
             message_id: until_s for message_id, until_s in self._asked_until_s.items() if until_s > now_s
         }

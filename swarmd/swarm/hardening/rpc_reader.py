@@ -1,8 +1,13 @@
-"""Reading a peer's pubsub stream: stock dies of a malformed RPC (T2), starts one task per message without bound, and answers an
-oversized one by registering the peer anew, which makes an honest sender replay the same message in a tight loop.
+"""Reading a peer's pubsub streams: stock dies of a malformed RPC (T2), starts one task per message without bound, answers an
+oversized one by registering the peer anew, which makes an honest sender replay the same message in a tight loop, looks at nothing
+inside an RPC before it acts on it, and takes RPCs as fast as they come (256 KiB of zero bytes are 262,144 of them).
 """
 
+import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import trio
@@ -14,8 +19,10 @@ from libp2p.pubsub.pb import rpc_pb2
 
 from swarmd.swarm.hardening.counters import contained
 from swarmd.swarm.hardening.in_flight import InFlightPubsub
+from swarmd.swarm.hardening.rpc_bounds import OutOfBounds, check
 from swarmd.swarm.hardening.rpc_frames import FrameBuffer, Misframed
 from swarmd.swarm.hardening.sender_record import SenderRecordPubsub
+from swarmd.trust.bucket import Bucket
 
 READ_BYTES = 256 * 1024
 # Messages of one peer under validation at a time. The reader then stops reading, so the peer's own queue fills: back-pressure
@@ -28,57 +35,121 @@ AT_ONCE_MAX = 4
 # An honest peer of another version sends oversized messages by mistake; three of them and it is a stranger.
 STRIKES_MAX = 3
 STRIKE_PEERS_MAX = 1000
+# CPU that a peer's RPCs may take before anything is validated: a twentieth of a core, and a tenth of a second at once. An honest
+# neighbour's take a hundredth at 150 RPCs a second. Then its streams are not read for a second; nothing is lost.
+RPC_CPU_RATE, RPC_CPU_S_MAX = 0.05, 0.1
+# What an RPC takes beside what is measured: cutting it out of the stream, and the measuring.
+BESIDE_S = 20e-6
+# Pubsub streams that one peer opens: one, and a second while the connection of the first is dying.
+STREAMS_PER_PEER_MAX = 4
+# A peer that leaves the topic may come back, four times before its score falls; after seventy in a row it is graylisted.
+UNSUBSCRIBE_PENALTY = 0.5
+
+
+@dataclass
+class _Reading:
+    """What all pubsub streams of one peer share."""
+
+    budget: Bucket
+    slots: trio.Semaphore = field(default_factory=lambda: trio.Semaphore(VALIDATIONS_PER_PEER_MAX))
+    num_streams: int = 0
+
+    @contextmanager
+    def charged(self) -> Iterator[None]:
+        """Charge the block's CPU time; nothing in it may wait for anything."""
+        began_s = time.thread_time()
+        try:
+            yield
+        finally:
+            self.budget.charge(time.thread_time() - began_s + BESIDE_S, trio.current_time())
+
+    async def paid_off(self) -> None:
+        """Returns once the peer's earlier RPCs are paid for."""
+        if not self.budget.holds(0.0, trio.current_time()):
+            # Half full at once: waking up for each of a thousand tiny RPCs would cost more than they do.
+            await trio.sleep((self.budget.burst / 2 - self.budget.level) / self.budget.rate)
 
 
 class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
-    """Pubsub whose readers keep every fault inside the peer's own stream."""
+    """Pubsub whose readers keep every fault inside the peer's own stream.
+
+    `accuse` is told of each RPC that no honest peer sends.
+    """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._strikes: Counter[Any] = Counter()
+        self._readings: dict[Any, _Reading] = {}
+        self.accuse: Callable[[Any], None] = lambda peer: None
 
     async def continuously_read_stream(self, stream: Any) -> None:
         """Read until the stream ends; an RPC that cannot be read resets the stream, the third one closes the connection."""
         peer = stream.muxed_conn.peer_id
-        slots = trio.Semaphore(VALIDATIONS_PER_PEER_MAX)
+        reading = self._readings.get(peer)
+        if reading is None:
+            budget = Bucket.full(RPC_CPU_RATE, RPC_CPU_S_MAX, trio.current_time())
+            reading = self._readings[peer] = _Reading(budget)
+        if reading.num_streams >= STREAMS_PER_PEER_MAX:
+            self.counters.count("too_many_streams")
+            await stream.reset()
+            return
+        reading.num_streams += 1
+        try:
+            await self._read(peer, stream, reading)
+        finally:
+            reading.num_streams -= 1
+            if not reading.num_streams:
+                del self._readings[peer]
+
+    async def _read(self, peer: Any, stream: Any, reading: _Reading) -> None:
         frames = FrameBuffer(self.max_inbound_rpc_size)
         async with trio.open_nursery() as validations:
 
             async def take(message: Any) -> None:
                 # `acquire` takes a turn of the loop, also where there is a slot
-                if slots.value > VALIDATIONS_PER_PEER_MAX - AT_ONCE_MAX:
-                    slots.acquire_nowait()
+                if reading.slots.value > VALIDATIONS_PER_PEER_MAX - AT_ONCE_MAX:
+                    reading.slots.acquire_nowait()
                 else:
-                    await slots.acquire()
-                validations.start_soon(self._push_then_release, peer, message, slots)
+                    await reading.slots.acquire()
+                validations.start_soon(self._push_then_release, peer, message, reading.slots)
 
             try:
                 while self.manager.is_running and (chunk := await stream.read(READ_BYTES)):
                     for frame in frames.feed(chunk):
-                        await self._handle_frame(peer, frame, take)
-            except (Misframed, DecodeError):
-                await self._strike(peer, stream)
+                        await self._handle_frame(peer, frame, reading, take)
+                        await reading.paid_off()
+            except (Misframed, DecodeError, OutOfBounds) as error:
+                await self._strike(peer, stream, error)
             except (StreamError, IOException, RawConnError):
                 pass  # how streams end
 
-    async def _handle_frame(self, peer: Any, frame: bytes, take: Any) -> None:
-        rpc = rpc_pb2.RPC()
-        rpc.ParseFromString(frame)
-        if not self.consume_record(peer, rpc):
-            self.counters.count("bad_sender_record")
-            self.router.scorer.penalize_behavior(peer, 1.0)
-            return
+    async def _handle_frame(self, peer: Any, frame: bytes, reading: _Reading, take: Any) -> None:
+        with reading.charged():
+            rpc = rpc_pb2.RPC()
+            rpc.ParseFromString(frame)
+            check(rpc, self.allowed_topics)
+            if self.router.scorer.is_graylisted(peer, list(self.topic_ids)):
+                self.counters.count("graylisted")
+                return
+            if not self.consume_record(peer, rpc):
+                self.counters.count("bad_sender_record")
+                self.router.scorer.penalize_behavior(peer, 1.0)
+                return
         for message in rpc.publish:
             if self._is_subscribed_to_msg(message):
                 await take(message)
-        if len(rpc.subscriptions) > self.max_subscriptions_per_rpc:
-            self.counters.count("too_many_subscriptions")
-        else:
-            for subscription in rpc.subscriptions:
-                self.handle_subscription(peer, subscription)
-        if rpc.HasField("control"):
-            with contained(self.counters, "control_error"):
-                await self.router.handle_rpc(rpc, peer)
+        with reading.charged():
+            self._handle_subscriptions(peer, rpc.subscriptions)
+            if rpc.HasField("control"):
+                with contained(self.counters, "control_error"):
+                    await self.router.handle_rpc(rpc, peer)
+
+    def _handle_subscriptions(self, peer: Any, subscriptions: Any) -> None:
+        """The last word on each topic counts: each change starts three tasks in stock."""
+        for topic, last in {one.topicid: one for one in subscriptions}.items():
+            if not last.subscribe and peer in self.peer_topics.get(topic, ()):
+                self.router.scorer.penalize_behavior(peer, UNSUBSCRIBE_PENALTY)
+            self.handle_subscription(peer, last)
 
     async def _push_then_release(self, peer: Any, message: Any, slots: trio.Semaphore) -> None:
         try:
@@ -86,8 +157,9 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
         finally:
             slots.release()
 
-    async def _strike(self, peer: Any, stream: Any) -> None:
-        self.counters.count("misframed_rpc")
+    async def _strike(self, peer: Any, stream: Any, error: Exception) -> None:
+        self.counters.count("rpc_out_of_bounds" if isinstance(error, OutOfBounds) else "misframed_rpc")
+        self.accuse(peer)
         self.router.scorer.penalize_behavior(peer, 10.0)
         if len(self._strikes) >= STRIKE_PEERS_MAX:
             self._strikes.clear()

@@ -12,7 +12,7 @@ async def mute_bootstrap(ring: Ring) -> None:
     """Two of them: one is silent from TCP on; the other finishes Noise and yamux, and then opens and answers no stream."""
     silent_port, mute_port = ring.listen
     address = f"/ip4/127.0.0.1/tcp/{mute_port}"
-    stack = build(ring.identity_seed(0), parse_listen(address), None, NetworkLimits())
+    stack = build(ring.identity_seed(0), parse_listen(address), None, NetworkLimits(), ring.manifest.topic)
     stack.host.get_network().set_stream_handler(_say_nothing)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.serve_tcp, lambda stream: _hold(ring, stream), silent_port)

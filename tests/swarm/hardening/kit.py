@@ -1,6 +1,6 @@
 """Real hosts on 127.0.0.1, stock or hardened, and the waits the tests share. Most tests run on both: stock must show the defect."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -172,10 +172,10 @@ async def survives(kind: str, deed: Callable[[Node, Node], Awaitable[None]], **s
     return alive
 
 
-def signed_message(author: Node, data: bytes = b"data", topic: str = TOPIC) -> Any:
+def signed_message(author: Node, data: bytes = b"data", topics: Sequence[str] = (TOPIC,)) -> Any:
     """A message as the author's pubsub would make it."""
     message = rpc_pb2.Message(
-        data=data, topicIDs=[topic], from_id=author.peer_id.to_bytes(), seqno=author.pubsub._next_seqno()
+        data=data, topicIDs=topics, from_id=author.peer_id.to_bytes(), seqno=author.pubsub._next_seqno()
     )
     payload = PUBSUB_SIGNING_PREFIX.encode() + message.SerializeToString()
     message.signature = author.host.get_private_key().sign(payload)

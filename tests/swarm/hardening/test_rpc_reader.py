@@ -1,10 +1,15 @@
 """T2 and the reconnect loop: RPCs that cannot be read, or are too large."""
 
+import contextlib
+
 import pytest
 import trio
+from libp2p.network.stream.exceptions import StreamError
 from libp2p.pubsub.pb import rpc_pb2
 
-from swarmd.swarm.hardening import Verdict
+from swarmd.swarm import host
+from swarmd.swarm.hardening import Verdict, rpc_reader
+from swarmd.trust.bucket import Bucket
 from tests.swarm.hardening.kit import (
     HARDENED,
     LONG_S,
@@ -22,6 +27,7 @@ from tests.swarm.hardening.kit import (
     survives,
 )
 
+SCORES = host._score(same_ip_is_normal=True)
 MALFORMED = [b"\x05hello", b"\x03\x0a\xff\xff", b"\x04\x12\x02\xff\xff"]
 
 
@@ -77,13 +83,83 @@ async def test_the_third_unreadable_rpc_closes_the_connection():
         assert victim.pubsub.counters["peer_closed"] == 1
 
 
-async def test_a_flood_of_subscriptions_is_refused_and_counted():
-    async with running(HARDENED, max_subscriptions_per_rpc=10) as victim, running(HARDENED) as peer:
+async def test_of_many_words_on_a_topic_the_last_one_counts():
+    async with running(HARDENED) as victim, running(HARDENED) as peer:
         await connect(peer, victim)
-        rpc = rpc_pb2.RPC(subscriptions=[{"subscribe": True, "topicid": str(n)} for n in range(11)])
-        await send_rpc(peer, victim, rpc)
-        assert await becomes(lambda: victim.pubsub.counters["too_many_subscriptions"] == 1)
-        assert not victim.pubsub.peer_topics
+        changes = []
+        victim.pubsub.handle_subscription = lambda peer, change: changes.append(change.subscribe)
+        words = [{"subscribe": n % 2 == 0, "topicid": TOPIC} for n in range(101)]
+        await send_rpc(peer, victim, rpc_pb2.RPC(subscriptions=words))
+        assert await becomes(lambda: changes == [True], LONG_S)
+
+
+@pytest.mark.parametrize("allowed", [None, {TOPIC}], ids=["any", "one"])
+async def test_topics_of_other_swarms_are_kept_only_where_any_is_allowed(allowed):
+    async with running(HARDENED, allowed_topics=allowed) as victim, running(HARDENED) as peer:
+        await connect(peer, victim)
+        names = ["x" * 100_000, TOPIC]
+        await send_rpc(
+            peer, victim, rpc_pb2.RPC(subscriptions=[{"subscribe": True, "topicid": name} for name in names])
+        )
+        assert await becomes(lambda: TOPIC in victim.pubsub.peer_topics, LONG_S)
+        assert len(victim.pubsub.peer_topics) == (1 if allowed else 2)
+
+
+async def test_who_leaves_and_joins_all_the_time_is_not_heard_any_more():
+    async with running(HARDENED, router={"score_params": SCORES}) as victim, running(HARDENED) as peer:
+        await connect_in_topic(victim, peer)
+        for n in range(200):
+            word = rpc_pb2.RPC(subscriptions=[{"subscribe": n % 2 == 1, "topicid": TOPIC}])
+            await victim.pubsub._handle_frame(peer.peer_id, word.SerializeToString(), reading(), None)
+        assert victim.pubsub.counters["graylisted"] > 0
+
+
+async def test_a_graylisted_peers_rpcs_are_not_handled():
+    async with running(HARDENED, router={"score_params": SCORES}) as victim, running(HARDENED) as peer:
+        await connect_in_topic(victim, peer)
+        victim.router.scorer.penalize_behavior(peer.peer_id, 100.0)
+        handled = []
+        victim.router.handle_graft = lambda *args: handled.append(args)
+        await send_rpc(peer, victim, rpc_pb2.RPC(control={"graft": [{"topicID": TOPIC}]}))
+        assert await becomes(lambda: victim.pubsub.counters["graylisted"] > 0, LONG_S)
+        assert not handled
+
+
+async def test_a_peer_has_no_more_than_four_streams():
+    async with running(HARDENED) as victim, running(HARDENED) as peer:
+        await connect(peer, victim)
+        for _ in range(6):
+            with contextlib.suppress(StreamError):  # reset while it is written
+                await send_rpc(peer, victim, rpc_pb2.RPC())
+        assert await becomes(lambda: victim.pubsub.counters["too_many_streams"] >= 2, LONG_S)
+        assert victim.pubsub._readings[peer.peer_id].num_streams == 4
+
+
+async def test_a_peer_whose_rpcs_took_too_long_waits_until_they_are_paid_for(autojump_clock):
+    budget = reading(rate=0.05)
+    budget.budget.charge(1.0, trio.current_time())
+    began_s = trio.current_time()
+    await budget.paid_off()
+    assert trio.current_time() - began_s == pytest.approx((0.9 + 0.05) / 0.05)
+
+
+async def test_a_peer_within_its_budget_does_not_wait(autojump_clock):
+    began_s = trio.current_time()
+    await reading().paid_off()
+    assert trio.current_time() == began_s
+
+
+async def test_tiny_rpcs_are_charged_though_each_takes_nearly_nothing():
+    one = reading()
+    for _ in range(10_000):
+        with one.charged():
+            pass
+    assert not one.budget.holds(0.0, trio.current_time())
+
+
+def reading(rate=rpc_reader.RPC_CPU_RATE):
+    """What a peer's streams share, with nothing read yet."""
+    return rpc_reader._Reading(Bucket.full(rate, rpc_reader.RPC_CPU_S_MAX, trio.current_time()))
 
 
 async def test_a_slow_validator_slows_the_reader_down_and_loses_nothing():

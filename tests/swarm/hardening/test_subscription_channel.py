@@ -41,5 +41,5 @@ async def test_subscribing_twice_is_one_subscription():
 async def test_messages_of_other_topics_are_not_handed_over():
     async with running(HARDENED) as node:
         subscription = await node.pubsub.subscribe(TOPIC)
-        node.pubsub.notify_subscriptions(signed_message(node, topic="other topic"))
+        node.pubsub.notify_subscriptions(signed_message(node, topics=["other topic"]))
         assert take_all(subscription) == []
