@@ -251,6 +251,13 @@ class Metrics:
         self.canary_score = gauge("trust_canary_score", "Mean reward on the canary's questions.")
         self.canary_drop = gauge("trust_canary_drop", "How far that is below its best, question by question.")
         self.rollbacks = counter("trust_rollbacks", "Times the policy went back to an earlier checkpoint.")
+        self.falls = gauge(
+            "trust_falls", "Falls of the policy with others' rollouts in use that are remembered."
+        )
+        self.alone_rounds = gauge(
+            "trust_alone_rounds", "Rounds that are still to be learnt alone after them."
+        )
+        self.authors_out = gauge("trust_authors_out", "Authors with something to draw who are not back yet.")
         self.quarantined = counter("trust_quarantined_rollouts", "External rollouts set aside by the canary.")
         self.eval_score = gauge("eval_score", "Mean reward on the held-out questions.")
         self.eval_error = gauge("eval_standard_error", "Standard error of that mean.")

@@ -24,7 +24,7 @@ from swarmd.loops.report import Report
 from swarmd.loops.rollback import Rollback
 from swarmd.loops.share import Share
 from swarmd.loops.streams import Streams
-from swarmd.loops.update import Draw, Update
+from swarmd.loops.update import Admitted, Draw, Update
 from swarmd.parts import Node
 from swarmd.protocol.seen import Seen
 from swarmd.trust.canary import Bounds
@@ -192,7 +192,6 @@ def _rollback(node: Node) -> Rollback:
         run_blocking=node.run_blocking,
         progress=node.progress,
         metrics=node.metrics,
-        now_ms=node.now_ms,
         say=node.say,
     )
 
@@ -201,18 +200,17 @@ def _draw(node: Node) -> Draw:
     """Draws from the buffer; of what this node made itself only by `experience.source`, and then nothing as new as the round."""
     author = node.identity.public_key
 
-    def draw(num: int, rng: random.Random, own: Sequence[ScoredRollout]) -> Sample:
+    def draw(num: int, rng: random.Random, own: Sequence[ScoredRollout], admitted: Admitted) -> Sample:
         whose = Whose(author, others=True)
         if node.config.experience.source == "own":
             whose = Whose(author, others=False, counter_max=min(rollout.counter for rollout in own))
-        return node.buffer.sample(
-            num, rng, now_ms=node.now_ms(), whose=whose, admission=_admission(node) if whose.others else None
-        )
+        admission = _admission(node, admitted) if whose.others else None
+        return node.buffer.sample(num, rng, now_ms=node.now_ms(), whose=whose, admission=admission)
 
     return draw
 
 
-def _admission(node: Node) -> Admission:
+def _admission(node: Node, admitted: Admitted) -> Admission:
     """Whose rollouts may be drawn in this round."""
     trust, standings, now_s = node.config.trust, node.trust.standings, node.now_ms() / 1000
     experience = node.config.experience
@@ -225,6 +223,7 @@ def _admission(node: Node) -> Admission:
         ),
         banned=lambda author: standings.banned(author, now_s),
         author_parts_max=trust.author_parts_max,
+        admitted=admitted,
     )
 
 

@@ -74,10 +74,14 @@ class TrustSettings(Section):
     ban_half_life_s: float = Field(600.0, ge=1, description="Points halve in this time.")
     canary: Literal["on", "off"] = Field(
         "on",
-        description="Measure the policy on held-out questions now and then; when it falls, set aside what came from others since"
-        " and go back to the weights before; see [guards](../guards.md). Off where J is 0.",
+        description="Measure the policy on held-out questions now and then; when it falls, set aside what is held of the authors"
+        " used since, go back to the weights before, and learn alone for a time; see [guards](../guards.md). Off where J is 0.",
     )
-    canary_rounds: int = Field(20, ge=1, description="Rounds between its measurements.")
+    canary_rounds: int = Field(
+        20,
+        ge=1,
+        description="Rounds between its measurements; half as many with others while a fall is remembered.",
+    )
     canary_questions: int = Field(
         32, ge=8, le=1024, description="Its questions, one completion each, and four more each when in doubt."
     )

@@ -15,7 +15,7 @@ import json
 import math
 import random
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,7 @@ class Sample:
 
     `num_over_age` counts informative rollouts that could be drawn but for their age, `num_unproven` drawn ones of authors that are
     not proven, `num_held_back` those that were not drawn, and are missing, because their authors had given what they may.
+    `num_authors` counts those of whom something could be drawn, `num_authors_out` those of them who were not admitted.
     """
 
     rollouts: list[ScoredRollout]
@@ -53,6 +54,8 @@ class Sample:
     num_over_age: int = 0
     num_unproven: int = 0
     num_held_back: int = 0
+    num_authors: int = 0
+    num_authors_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +213,19 @@ class SwarmBuffer:
                 num_over_age=schema.count_over_age(db, cutoff_ms, whose),
                 num_unproven=sum(payload[0] in pool.unproven for payload in payloads),
                 num_held_back=min(num, len(pool.candidates)) - len(rows),
+                num_authors=pool.num_authors,
+                num_authors_out=pool.num_authors_out,
             )
 
         return self._store.transaction(work)
 
-    def quarantine(self, since_ms: int) -> int:
-        """Keep what was received since then, by this node's clock, from ever being drawn; returns how many rollouts that took.
+    def quarantine(self, authors: Collection[bytes]) -> int:
+        """Keep what is held of these authors from ever being drawn; returns how many rollouts that took.
 
-        They count as used up: they are evicted before others, and do not come back as new ones.
+        What they send later is as anybody's. The rollouts count as used up: they are evicted before others, and do not come back as
+        new ones.
         """
-        return self._store.transaction(lambda db: schema.quarantine(db, since_ms))
+        return self._store.transaction(lambda db: schema.quarantine(db, authors))
 
     def counts(self, now_ms: int) -> BufferCounts:
         """What is held at this moment."""

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from sqlite3 import Connection
 
@@ -19,27 +19,29 @@ class Admission:
     """Whose rollouts may be drawn: those of `banned` authors never, of those who are not `proven` at most `unproven_max` together.
 
     All who are not proven count as one author. One author is at most `author_parts_max` equal parts of the pool, and of one draw
-    (`shares`); 0 limits nobody.
+    (`shares`); 0 limits nobody. Of the authors who have something to draw, `admitted` says which may be drawn from now.
 
-    Both functions are called under the buffer's lock, once for each author at most; they must not call the buffer.
+    All functions are called under the buffer's lock, each once for an author at most; they must not call the buffer.
     """
 
     proven: Callable[[bytes], bool]
     unproven_max: int
     banned: Callable[[bytes], bool] = lambda author: False
     author_parts_max: float = 0.0
+    admitted: Callable[[Collection[bytes]], Collection[bytes]] = lambda authors: authors
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What may be drawn at one moment, without what the banned sent.
+    """What may be drawn at one moment, without what the banned sent, and those who are not admitted now.
 
     Attributes:
         candidates: every informative rollout that is neither over-age nor used up.
         num_uninformative: young rollouts without signal.
-        authors: everybody who was heard of within the age limit.
+        authors: everybody who was heard of within the age limit; where some are not admitted, those who are.
         unproven: those of them who are not proven.
         num_asked, drawn: what was asked for within the age limit, and what was drawn, by author.
+        num_authors, num_authors_out: those who have something to draw, and those of them who are not admitted.
     """
 
     candidates: list[Candidate]
@@ -48,6 +50,8 @@ class Pool:
     unproven: frozenset[bytes]
     num_asked: int
     drawn: dict[bytes, int]
+    num_authors: int
+    num_authors_out: int
 
     @classmethod
     def find(cls, db: Connection, cutoff_ms: int, whose: schema.Whose, admission: Admission | None) -> "Pool":
@@ -60,6 +64,11 @@ class Pool:
         if banned:
             candidates = [candidate for candidate in candidates if candidate.author not in banned]
         authors -= banned
+        present = {candidate.author for candidate in candidates}
+        admitted = present if admission is None else set(admission.admitted(present))
+        if admitted != present:
+            candidates = [candidate for candidate in candidates if candidate.author in admitted]
+            authors = admitted
         return cls(
             candidates,
             sum(num for author, num in uninformative.items() if author in authors),
@@ -67,6 +76,8 @@ class Pool:
             frozenset(a for a in authors if admission is not None and not admission.proven(a)),
             num_asked,
             {author: num for author, num in drawn.items() if author in authors},
+            len(present),
+            len(present - admitted),
         )
 
     def draw(

@@ -8,7 +8,7 @@ import json
 import math
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from swarmd.experience.advantages import is_informative
@@ -253,13 +253,11 @@ def drawn_lately(db: sqlite3.Connection) -> tuple[int, dict[bytes, int]]:
     return int(asked), dict(db.execute("SELECT author, sum(num) FROM drawn GROUP BY author"))
 
 
-def quarantine(db: sqlite3.Connection, since_ms: int) -> int:
-    """Use up what could still be drawn of messages received since then; returns how many rollouts that were."""
-    query = (
-        "UPDATE rollouts SET uses = ?, worth = ? WHERE worth = ? AND batch IN"
-        " (SELECT id FROM batches WHERE received_ms >= ?)"
-    )
-    return db.execute(query, (QUARANTINED_USES, USED_UP, DRAWABLE, since_ms)).rowcount
+def quarantine(db: sqlite3.Connection, authors: Collection[bytes]) -> int:
+    """Use up what could still be drawn of these authors; returns how many rollouts that were."""
+    query = "UPDATE rollouts SET uses = ?, worth = ? WHERE worth = ? AND author = ?"
+    rows = [(QUARANTINED_USES, USED_UP, DRAWABLE, author) for author in authors]
+    return max(0, db.executemany(query, rows).rowcount)
 
 
 def holdings(db: sqlite3.Connection) -> dict[bytes, Bounds]:

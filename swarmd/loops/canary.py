@@ -47,10 +47,16 @@ class Canary:
     @property
     def is_due(self) -> bool:
         """Whether it was measured long enough ago; after a kill between a measurement and its consequence, at once."""
-        return self.progress.round - self.progress.canary.measured_round >= self.every_rounds
+        return self.rounds_left <= 0
+
+    @property
+    def rounds_left(self) -> int:
+        """Rounds until the next measurement."""
+        memory = self.progress.canary
+        return memory.measured_round + memory.backoff.rounds(self.every_rounds) - self.progress.round
 
     async def measure(self) -> Finding:
-        """One completion a question; where that looks like a fall, `CONFIRMING` fresh ones decide.
+        """One completion a question; where that looks like a fall, `CONFIRMING` fresh ones confirm it, refute it, or leave it open.
 
         The first measurement has as many: luck in a single one would stay the best for ever.
 
@@ -67,7 +73,8 @@ class Canary:
             return self._found(Finding("good", scores, seen))
         scores = await self._scores(CONFIRMING, round, "canary again")
         seen = fall(memory.best, scores)
-        return self._found(Finding("fallen" if self.bounds.confirms(seen) else "low", scores, seen))
+        verdict: Verdict = "low" if self.bounds.suspects(seen) else "good"
+        return self._found(Finding("fallen" if self.bounds.confirms(seen) else verdict, scores, seen))
 
     async def _scores(self, num_completions: int, round: int, purpose: str) -> tuple[float, ...]:
         seed = self.streams.seed(purpose, round)

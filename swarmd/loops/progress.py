@@ -31,7 +31,7 @@ class Progress:
 
     `plan` is the memory plan in force, empty where there is none.
     `canary` is what the canary remembers, `canary_state` what a checkpoint told of it, `canary_warning` its last fall until the
-    next good measurement.
+    next good measurement, `alone_warning` why not everybody's rollouts may be drawn now.
     `generate_error` and `checkpoint_error` are what went wrong last, until it goes well again.
     """
 
@@ -54,6 +54,7 @@ class Progress:
     canary: Memory = field(default_factory=Memory)
     canary_state: Any = None
     canary_warning: str = ""
+    alone_warning: str = ""
     generate_error: SwarmdError | None = None
     checkpoint_error: SwarmdError | None = None
     _changed: trio.Event = field(default_factory=trio.Event)

@@ -40,6 +40,8 @@ def round_record(own: OwnExperience, sample: Sample, *, drawn_ms: int, policy_ve
         "num_over_age": sample.num_over_age,
         "num_unproven": sample.num_unproven,
         "num_held_back": sample.num_held_back,
+        "num_authors": sample.num_authors,
+        "num_authors_out": sample.num_authors_out,
         "num_pool": sample.num_pool,
         "num_pool_informative": sample.num_informative_pool,
         "used_by_author": used_by_author(sample),

@@ -126,6 +126,10 @@ def health(
     if progress.canary_warning:
         fix = "docs/guards.md says what to look at; experience.mix = I/0 shuts others out."
         warnings.append(_warning("canary_fell", progress.canary_warning, fix))
+    if progress.alone_warning:
+        warnings.append(
+            _warning("others_kept_out", progress.alone_warning, "It ends by itself; see docs/guards.md.")
+        )
     if error := progress.checkpoint_error:
         code = "disk_low" if isinstance(error, DiskFull) else "checkpoint_failing"
         text = f"The last checkpoint was not written: {error.what}. Training goes on."

@@ -6,8 +6,9 @@ weights: there is one moment at which a round counts, the renaming of that check
 
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import trio
@@ -33,14 +34,15 @@ ATTEMPTS_MAX = 3
 RETRY_S = 1.0
 
 NoteUse = Callable[[Sequence[bytes], Sequence[bytes]], None]
-Draw = Callable[[int, random.Random, Sequence[ScoredRollout]], Sample]
+Admitted = Callable[[Collection[bytes]], Collection[bytes]]
+Draw = Callable[[int, random.Random, Sequence[ScoredRollout], Admitted], Sample]
 
 
 @dataclass
 class Update:
-    """The update loop. `num_external` is J of the mix, `draw` samples so many external rollouts beside a round's own ones,
-    `hand_over` brings new weights to another generation child, `rollback` acts on the canary, and `note_use` is told the authors of
-    a round's external rollouts and of those that the update left out.
+    """The update loop. `num_external` is J of the mix, `draw` samples so many external rollouts beside a round's own ones, of the
+    authors whom the canary's memory admits, `hand_over` brings new weights to another generation child, `rollback` acts on the
+    canary, and `note_use` is told the authors of a round's external rollouts and of those that the update left out.
     """
 
     learner: Caller
@@ -109,6 +111,7 @@ class Update:
         if self.rollback is not None:
             self.rollback.canary.resume()
             await self._check_canary()
+            self.rollback.tell()
         if self.evaluate is not None and self.progress.round == 0 and not self.progress.stop_requested:
             await self._evaluate()
 
@@ -123,6 +126,8 @@ class Update:
         finally:
             self.progress.finish_update()
         await self._check_canary()
+        if self.rollback is not None:
+            self.rollback.tell()
         if self._evaluation_is_due():
             await self._evaluate()
 
@@ -185,7 +190,7 @@ class Update:
         sample = await self._sample(number, own)
         drawn_ms, version = self.now_ms(), self.progress.policy_version
         self.progress.count_used(used_by_author(sample))
-        self.progress.canary = self.progress.canary.used(len(sample.rollouts))
+        self.progress.canary = self.progress.canary.used([rollout.author for rollout in sample.rollouts])
         training_set = [*own.rollouts, *sample.rollouts]
         stats = await self._step(number, training_set)
         left_out = [training_set[place].author for place in stats.pop("left_out", ())]
@@ -209,11 +214,13 @@ class Update:
     async def _sample(self, number: int, own: OwnExperience) -> Sample:
         """External rollouts, or what there is. A buffer that cannot be used costs the round its externals, not its update."""
         num = own.num_external(self.num_external, self.balance)
-        if self.rollback is not None and self.progress.canary.alone:
+        backoff = self.progress.canary.backoff  # empty where there is no canary
+        if backoff.alone:
             num = 0
         try:
             rng = self.streams.rng("sample", number)
-            sample = cast(Sample, await self.run_blocking(self.draw, num, rng, own.rollouts))
+            admitted = partial(backoff.admitted, rng=self.streams.rng("return", number))
+            sample = cast(Sample, await self.run_blocking(self.draw, num, rng, own.rollouts, admitted))
         except LocalError as error:
             log.warning("no external rollouts for round %d: %s", number, error)
             return Sample([], num_informative_pool=0, num_pool=0, shortfall=num)

@@ -5,14 +5,15 @@ mean over several measurements) and now: the questions' own difficulties cancel 
 a question and then in `CONFIRMING` fresh ones, and be larger than both an absolute bound and a number of standard errors.
 
 A fall with no external rollout since the last good measurement is not the swarm's doing: nothing is rolled back then, and what
-the policy is becomes the new measure. So no more than three falls in a row can cost rounds: after the second the node learns from
-itself alone until it has been measured again.
+the policy is becomes the new measure. After any other fall the node learns alone, and others come back by and by: see `backoff`.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
+
+from swarmd.trust.backoff import Backoff
 
 Verdict = Literal["good", "low", "fallen"]
 
@@ -27,8 +28,6 @@ CONFIRMING = 4
 # Standard errors from which there is a suspicion, without which nothing is confirmed. With 2 it is one look in 6 to 100 of a policy
 # that stands still, the more the fewer answers are right.
 SUSPICION_ERRORS = 2.0
-# Falls in a row after which the node learns from itself alone until it has been measured again.
-ALONE_AFTER = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,52 +72,46 @@ class Memory:
         key: what was measured; a memory with another key says nothing.
         measured_round: when it was measured last, whatever came out.
         good_round: the round whose checkpoint is the one to go back to; None while there is none.
-        good_ms: when that measurement began, by this node's clock.
         running, best: each question's mean reward over the latest measurements but falls, and when their mean was highest.
         num_external: external rollouts trained on since the last good measurement.
-        num_falls: falls since then.
+        backoff: what is remembered of falls, and of who was there.
     """
 
     key: str = ""
     measured_round: int = 0
     good_round: int | None = None
-    good_ms: int = 0
     running: tuple[float, ...] = ()
     best: tuple[float, ...] = ()
     num_external: int = 0
-    num_falls: int = 0
-
-    @property
-    def alone(self) -> bool:
-        """Whether nothing from others is to be trained on until the next measurement."""
-        return self.num_falls >= ALONE_AFTER
+    backoff: Backoff = field(default_factory=Backoff)
 
     @property
     def can_roll_back(self) -> bool:
         """Whether a fall is answered by going back: there is something to go back to, and others had a part since."""
         return self.good_round is not None and self.num_external > 0
 
-    @property
-    def suspect_since_ms(self) -> int:
-        """What was received from then on is set aside: since the last good measurement; all there is when that did not help."""
-        return self.good_ms if self.num_falls == 0 else 0
+    def used(self, authors: Sequence[bytes]) -> Self:
+        """A round has trained on external rollouts; `authors` names the author of each."""
+        return replace(
+            self, num_external=self.num_external + len(authors), backoff=self.backoff.used(authors)
+        )
 
-    def used(self, num_external: int) -> Self:
-        """A round has trained on so many external rollouts."""
-        return replace(self, num_external=self.num_external + num_external)
-
-    def good(self, scores: Sequence[float], *, round: int, began_ms: int) -> Self:
+    def good(self, scores: Sequence[float], *, round: int) -> Self:
         """A measurement that showed no fall, of a round whose checkpoint is on disk."""
         measured = self._measured(scores, round)
-        return replace(measured, good_round=round, good_ms=began_ms, num_external=0, num_falls=0)
+        return replace(measured, good_round=round, num_external=0, backoff=self.backoff.good())
 
     def low(self, scores: Sequence[float], *, round: int) -> Self:
-        """A measurement neither good enough to go back to, nor a fall.
+        """A measurement neither good enough to go back to, nor a fall: the node learns alone until there is one or the other.
 
-        The best fades here as well: a policy a little below it would be a suspicion for ever. And nobody stays alone for what was
-        not confirmed; the next fall would make it the second in a row again.
+        Else who holds the policy just above a fall for many blocks, and then lets it fall, would cost them all. The best fades here
+        as well, or a policy a little below it would be a suspicion for ever.
         """
-        return replace(self._measured(scores, round), num_falls=min(self.num_falls, ALONE_AFTER - 1))
+        return replace(self._measured(scores, round), backoff=self.backoff.doubtful())
+
+    def unsaved(self, scores: Sequence[float], *, round: int) -> Self:
+        """A measurement that showed no fall, of a round that has no checkpoint to go back to."""
+        return self._measured(scores, round)
 
     def unsettled(self, round: int) -> Self:
         """A fall of which nothing could be made: all stays as it was until the next measurement."""
@@ -126,11 +119,16 @@ class Memory:
 
     def rolled_back(self, round: int) -> Self:
         """The node went back, and goes on as `round`."""
-        return replace(self, measured_round=round, num_external=0, num_falls=self.num_falls + 1)
+        return replace(self, measured_round=round, num_external=0, backoff=self.backoff.fell(round))
 
-    def accepted(self, scores: Sequence[float], *, round: int, began_ms: int) -> Self:
-        """A fall that is not rolled back: what the policy is now is the measure from here on."""
-        return type(self)(key=self.key).good(scores, round=round, began_ms=began_ms)
+    def accepted(self, scores: Sequence[float], *, round: int) -> Self:
+        """A fall that is not rolled back: what the policy is now is the measure from here on.
+
+        Where others had a part it counts as any other fall. Where they had none, it forgives them those before.
+        """
+        after = self.backoff.fell(round) if self.num_external else self.backoff.exculpated()
+        fresh = type(self)(key=self.key, good_round=round, backoff=after)
+        return fresh._measured(scores, round)
 
     def _measured(self, scores: Sequence[float], round: int) -> Self:
         running = _towards(self.running or scores, scores, NEWEST)
@@ -139,17 +137,35 @@ class Memory:
 
     def to_state(self) -> dict[str, Any]:
         """As JSON types."""
-        return {**asdict(self), "running": list(self.running), "best": list(self.best)}
+        return {
+            "key": self.key,
+            "measured_round": self.measured_round,
+            "good_round": self.good_round,
+            "running": list(self.running),
+            "best": list(self.best),
+            "num_external": self.num_external,
+            "backoff": self.backoff.to_state(),
+        }
 
     @classmethod
     def from_state(cls, state: Any, key: str) -> Self:
-        """The inverse of `to_state`; an empty memory where the state is none, or of something else that was measured."""
+        """The inverse of `to_state`; an empty memory where the state is none, or of something else that was measured.
+
+        A state of before there was a backoff has none, and other fields that say nothing now.
+        """
         fresh = cls(key=key)
         if not isinstance(state, Mapping) or state.get("key") != key:
             return fresh
         try:
-            lists = {name: tuple(map(float, state[name])) for name in ("running", "best")}
-            memory = cls(**{**state, **lists})
+            memory = cls(
+                key=key,
+                measured_round=int(state["measured_round"]),
+                good_round=None if state["good_round"] is None else int(state["good_round"]),
+                running=tuple(map(float, state["running"])),
+                best=tuple(map(float, state["best"])),
+                num_external=int(state["num_external"]),
+                backoff=Backoff.from_state(state["backoff"]) if "backoff" in state else Backoff(),
+            )
         except (KeyError, TypeError, ValueError):
             return fresh
         return memory if len(memory.running) == len(memory.best) else fresh

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Collection
 from typing import Any, Literal
 
 import trio
@@ -98,7 +98,7 @@ class Loops:
         self.reserved: list[int] = []
         self.external: list[ScoredRollout] = []
         self.records: list[dict[str, Any]] = []
-        self.quarantined: list[int] = []
+        self.quarantined: list[set[bytes]] = []
         self.said: list[str] = []
         self.stored: list[tuple[list[str], list[list[float]]]] = []
         self._counter = itertools.count()
@@ -107,9 +107,19 @@ class Loops:
         self.reserved += [next(self._counter) for _ in range(num)]
         return self.reserved[-num]
 
-    def draw(self, num: int, rng: Any, own: Any) -> Sample:
-        drawn = self.external[:num]
-        return Sample(drawn, len(self.external), len(self.external), num - len(drawn))
+    def draw(self, num: int, rng: Any, own: Any, admitted: Any) -> Sample:
+        authors = {rollout.author for rollout in self.external}
+        may_come = admitted(authors)
+        drawn = [rollout for rollout in self.external if rollout.author in may_come][:num]
+        num_out = len(authors) - len(may_come)
+        return Sample(
+            drawn,
+            len(self.external),
+            len(self.external),
+            num - len(drawn),
+            num_authors=len(authors),
+            num_authors_out=num_out,
+        )
 
     def add(self, verified: Any, prompts: list[str], rewards_RG: list[list[float]]) -> AddResult:
         self.stored.append((prompts, rewards_RG))
@@ -202,12 +212,11 @@ class Loops:
             run_blocking=inline,
             progress=self.progress,
             metrics=self.metrics,
-            now_ms=lambda: MS,
             say=self.said.append,
         )
 
-    def quarantine(self, since_ms: int) -> int:
-        self.quarantined.append(since_ms)
+    def quarantine(self, authors: Collection[bytes]) -> int:
+        self.quarantined.append(set(authors))
         return 3
 
     def update(self, **changes: Any) -> Update:

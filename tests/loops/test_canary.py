@@ -1,62 +1,21 @@
-"""The canary in the update loop: a fall takes the policy back once and is told; noise, no externals and failures do not."""
+"""The canary in the update loop: a fall takes the policy back once and is told; noise and a node without externals do not."""
 
 import json
-from typing import Any
 
-import pytest
-import trio
-import trio.testing
-
-from swarmd.errors import ChildDied, DiskFull, LocalError, StateError
 from swarmd.loops.canary import questions_author
 from swarmd.loops.evaluate import HELD_OUT_AUTHOR
 from swarmd.loops.progress import Progress
 from swarmd.loops.streams import Streams
-from tests.loops.fakes import BAD, GOOD, MS
-from tests.loops.parts import MANIFEST, Loops, external_rollout, own_batch
+from tests.loops.parts import MANIFEST, OTHER, Loops
 from tests.loops.test_update import codes
-
-
-class Watched(Loops):
-    """A node with a canary every other round, whose policy answers well until `fall` is called."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.external = [external_rollout(counter) for counter in range(4)]
-        self.learner.texts = self.generator.texts = [GOOD]
-        self.loop = self.update(rollback=self.rollback())
-
-    def fall(self) -> None:
-        self.generator.texts = [BAD]
-
-    def rise(self) -> None:
-        self.generator.texts = [GOOD]
-
-    async def rounds(self, num: int) -> None:
-        """So many updates; a round that went back is no update."""
-        for _ in range(num):
-            own = own_batch(self.learner.version)
-            self.progress.put_own(own)
-            await self.progress.take_own()
-            await self.loop.one(own)
-
-    async def fallen(self) -> None:
-        """Good at round 2, and then bad at round 4, which is answered."""
-        await self.loop.begin()
-        await self.rounds(2)
-        self.fall()
-        await self.rounds(2)
-
-    def checks(self) -> dict[str, float]:
-        verdicts = ("good", "low", "fallen")
-        return {v: self.count("trust_canary_checks_total", verdict=v) for v in verdicts}
+from tests.loops.watched import Watched
 
 
 async def test_a_fall_takes_the_policy_back_and_sets_externals_aside() -> None:
     loops = Watched()
     await loops.fallen()
     assert loops.learner.rollbacks == [(2, 5)]
-    assert loops.quarantined == [MS]
+    assert loops.quarantined == [{OTHER.public_key}]
     assert (loops.progress.round, loops.progress.policy_version) == (5, 5)
     assert loops.learner.saved.name == "round-5"
     assert (loops.count("trust_rollbacks_total"), loops.count("trust_quarantined_rollouts_total")) == (1, 3)
@@ -95,17 +54,36 @@ async def test_noise_is_nothing() -> None:
     assert loops.checks()["good"] >= 10
 
 
-async def test_one_bad_look_is_only_a_suspicion() -> None:
+async def test_a_bad_look_that_the_next_refutes_is_a_good_measurement() -> None:
     loops = Watched()
     await loops.loop.begin()
     await loops.rounds(2)
-    rewards = iter([0.0] * 16)  # one completion a question; what follows is good
-    own = loops.scorer.reward_of
-    loops.scorer.reward_of = lambda text: next(rewards, 1.0)
+    loops.look([0.0] * 16, [1.0] * 64)
     await loops.rounds(2)
-    loops.scorer.reward_of = own
+    assert loops.checks() == {"good": 2, "low": 0, "fallen": 0}
+    assert (loops.learner.rollbacks, loops.progress.canary.good_round) == ([], 4)
+
+
+async def test_a_fall_that_is_left_open_is_not_gone_back_to_and_makes_the_node_learn_alone() -> None:
+    loops = Watched()
+    await loops.loop.begin()
+    await loops.rounds(2)
+    loops.look([0.0] * 4 + [1.0] * 12, [0.0] * 16 + [1.0] * 48)
+    await loops.rounds(3)
     assert loops.checks() == {"good": 1, "low": 1, "fallen": 0}
     assert (loops.learner.rollbacks, loops.progress.canary.good_round) == ([], 2)
+    assert loops.records[-1]["num_external"] == 0
+    assert "left open" in loops.progress.alone_warning
+
+
+async def test_one_that_is_left_open_without_externals_is_nobody_elses() -> None:
+    loops = Watched()
+    loops.external = []
+    await loops.loop.begin()
+    await loops.rounds(2)
+    loops.look([0.0] * 4 + [1.0] * 12, [0.0] * 16 + [1.0] * 48)
+    await loops.rounds(2)
+    assert (loops.checks()["low"], loops.progress.canary.good_round) == (1, 4)
 
 
 async def test_off_is_off() -> None:
@@ -126,327 +104,6 @@ async def test_a_fall_without_externals_is_not_the_swarms_and_is_accepted() -> N
     assert "canary_fell" in codes(loops)
     await loops.rounds(2)  # what it is now is the measure
     assert loops.checks() == {"good": 2, "low": 0, "fallen": 1}
-
-
-async def test_falls_that_do_not_end_cost_two_rollbacks_and_no_more() -> None:
-    loops = Watched()
-    await loops.fallen()
-    await loops.rounds(2)  # rounds 6 and 7: fallen again
-    assert loops.learner.rollbacks == [(2, 5), (2, 8)]
-    assert loops.quarantined == [MS, 0]  # the second time all that there is
-    used = loops.count("train_samples_total", origin="external", task=MANIFEST.datasets[0].name)
-    await loops.rounds(2)  # alone
-    assert loops.count("train_samples_total", origin="external", task=MANIFEST.datasets[0].name) == used
-    assert len(loops.learner.rollbacks) == 2
-    await loops.rounds(20)
-    assert len(loops.learner.rollbacks) == 2
-
-
-async def test_an_unconfirmed_suspicion_ends_being_alone() -> None:
-    loops = Watched()
-    await loops.fallen()
-    await loops.rounds(2)
-    assert loops.progress.canary.alone
-    loops.rise()
-    rewards = iter([0.0] * 16)  # one completion a question; what follows is good
-    loops.scorer.reward_of = lambda text: next(rewards, 1.0)
-    await loops.rounds(3)
-    assert loops.checks()["low"] == 1
-    assert loops.records[-1]["num_external"] == 4
-
-
-async def test_alone_a_round_is_not_called_short() -> None:
-    loops = Watched()
-    await loops.fallen()
-    await loops.rounds(2)
-    await loops.rounds(1)
-    assert (loops.records[-1]["num_external"], loops.records[-1]["shortfall"]) == (0, 0)
-
-
-# Kills and failures.
-
-
-def restarted(loops: Watched) -> Watched:
-    """Another process on the same checkpoints."""
-    again = Watched()
-    again.learner.saved = loops.learner.saved
-    again.learner.version = again.learner.saved.policy_version
-    again.generator.texts = loops.generator.texts
-    again.progress.resume(json.loads(json.dumps(again.learner.saved.state)), again.learner.version)
-    return again
-
-
-async def test_a_kill_before_the_rollback_measures_again_at_once() -> None:
-    loops = Watched()
-    loops.learner.fail("rollback", LocalError("killed here"))
-    await loops.fallen()
-    again = restarted(loops)
-    assert again.progress.round == 4
-    await again.loop.begin()
-    assert again.learner.rollbacks == [(2, 5)]
-    assert again.progress.round == 5
-
-
-async def test_a_kill_after_it_resumes_the_earlier_policy_and_does_nothing_twice() -> None:
-    loops = Watched()
-    await loops.fallen()
-    again = restarted(loops)
-    await again.loop.begin()
-    assert (again.progress.round, again.learner.rollbacks) == (5, [])
-    assert again.progress.canary.num_falls == 1
-    assert again.progress.canary.good_round == 2
-
-
-async def test_a_child_that_dies_before_it_went_back_is_asked_again() -> None:
-    loops = Watched()
-    loops.learner.fail("rollback", ChildDied("gone"), ChildDied("gone again"))
-    await loops.fallen()
-    assert (loops.learner.rollbacks, loops.progress.round) == ([(2, 5)], 5)
-
-
-async def test_a_child_that_dies_after_it_went_back_is_not_asked_again() -> None:
-    loops = Watched()
-    loops.learner.fail("rollback", ChildDied("gone"), after=True)
-    await loops.fallen()
-    assert loops.learner.rollbacks == [(2, 5)]
-    assert (loops.progress.round, loops.progress.policy_version) == (5, 5)
-
-
-async def test_a_lost_checkpoint_is_told_and_the_policy_goes_on() -> None:
-    loops = Watched()
-    loops.learner.fail("rollback", StateError("the checkpoint of round 2 cannot be used", "damaged"))
-    await loops.fallen()
-    assert (loops.progress.round, loops.learner.rollbacks) == (4, [])
-    assert "cannot be used" in loops.said[-1]
-    await loops.rounds(2)
-    assert loops.checks()["good"] == 2
-
-
-async def test_a_buffer_on_a_full_disk_does_not_keep_the_policy_from_going_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    loops = Watched()
-
-    def full(since_ms: int) -> int:
-        raise DiskFull("the buffer cannot be written")
-
-    assert loops.loop.rollback is not None
-    monkeypatch.setattr(loops.loop.rollback, "quarantine", full)
-    await loops.fallen()
-    assert loops.learner.rollbacks == [(2, 5)]
-
-
-async def test_a_measurement_that_fails_waits_a_round_and_skips_none() -> None:
-    loops = Watched()
-    await loops.loop.begin()
-    loops.scorer.fail("score", LocalError("the scorer is away"))
-    await loops.rounds(3)
-    assert loops.learner.applied_rounds == [1, 2, 3]
-    assert loops.progress.canary.good_round == 3
-
-
-async def test_a_scorer_whose_zygotes_die_is_no_fall() -> None:
-    loops = Watched()
-    await loops.loop.begin()
-    await loops.rounds(2)
-    loops.scorer.reason_of = lambda text: "zygote_died"
-    await loops.rounds(3)
-    assert (loops.learner.rollbacks, loops.quarantined) == ([], [])
-    loops.scorer.reason_of = lambda text: None
-    await loops.rounds(1)
-    assert loops.checks() == {"good": 2, "low": 0, "fallen": 0}
-    assert loops.learner.applied_rounds == [1, 2, 3, 4, 5, 6]
-
-
-async def test_a_scorer_that_fails_only_at_the_second_look_is_no_fall() -> None:
-    loops = Watched()
-    await loops.loop.begin()
-    await loops.rounds(2)
-    loops.fall()
-    reasons = iter([None] * 16)
-    loops.scorer.reason_of = lambda text: next(reasons, "zygote_died")
-    await loops.rounds(2)
-    assert loops.checks() == {"good": 1, "low": 0, "fallen": 0}
-    assert loops.progress.canary.measured_round == 2  # still due
-
-
-async def test_a_policy_that_writes_what_hangs_the_scorer_has_fallen() -> None:
-    loops = Watched()
-    await loops.loop.begin()
-    await loops.rounds(2)
-    loops.generator.texts = ["hangs"]
-    loops.scorer.reason_of = lambda text: "deadline" if text == "hangs" else None
-    await loops.rounds(2)
-    assert loops.learner.rollbacks == [(2, 5)]
-
-
-async def test_a_good_round_without_a_checkpoint_gets_one() -> None:
-    loops = Watched()
-    loops.loop.checkpoint_every_rounds = 100
-    await loops.fallen()
-    saved = [args["round"] for args in loops.learner.asked("update") if args["checkpoint"]]
-    assert (saved, loops.learner.rollbacks) == ([2], [(2, 5)])
-
-
-async def test_a_good_round_that_cannot_be_saved_is_none_to_go_back_to() -> None:
-    loops = Watched()
-    loops.loop.checkpoint_every_rounds = 100
-    await loops.loop.begin()
-    await loops.rounds(1)
-    loops.learner.stats = {
-        "checkpoint": None,
-        "checkpoint_error": {"kind": "DiskFull", "what": "full", "why": "", "fix": ""},
-    }
-    await loops.rounds(1)
-    assert loops.progress.canary.good_round is None
-
-
-async def test_a_node_that_is_stopping_does_not_measure() -> None:
-    loops = Watched()
-    await loops.loop.begin()
-    await loops.rounds(1)
-    loops.progress.request_stop()
-    own = own_batch(loops.learner.version)
-    await loops.loop.one(own)
-    assert loops.checks() == {"good": 0, "low": 0, "fallen": 0}
-
-
-async def test_the_other_generation_child_gets_the_weights_of_before() -> None:
-    loops = Watched(split=True, staleness_max=1)
-    await loops.fallen()
-    assert loops.generator.asked("load_weights")[-1]["policy_version"] == loops.progress.policy_version == 5
-
-
-async def test_own_rollouts_of_the_fallen_policy_are_not_trained_on(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    loops = Watched(staleness_max=9)
-    await loops.fallen()
-    loops.progress.put_own(own_batch(4))
-    loops.progress.put_own(own_batch(5))
-    loops.loop.rounds_max = 6
-    await loops.loop.run()
-    assert loops.learner.applied_rounds == [1, 2, 3, 4, 6]
-    assert loops.learner.used_staleness[-1] == 0
-
-
-# A return that is lost again.
-
-FULL = {
-    "checkpoint": None,
-    "checkpoint_error": {"kind": "DiskFull", "what": "full", "why": "", "fix": ""},
-}
-
-
-async def returned(loops: Watched) -> None:
-    """Gone back to round 2 in round 5; the newest checkpoint is that of round 3, already on the way down."""
-    await loops.loop.begin()
-    await loops.rounds(3)
-    loops.learner.stats = FULL
-    loops.fall()
-    await loops.rounds(1)
-    loops.learner.stats = {}
-
-
-async def trained(loops: Watched, *versions: int, rounds_max: int) -> None:
-    """The loop itself, on own rollouts of these versions."""
-    for version in versions:
-        loops.progress.put_own(own_batch(version))
-    loops.loop.rounds_max = rounds_max
-    loops.progress.canary_state = loops.progress.canary.to_state()
-    with trio.fail_after(600):
-        await loops.loop.run()
-
-
-async def test_weights_of_before_that_were_not_handed_over_are_tried_again(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    loops = Watched(split=True, staleness_max=9)
-    bring, refusals = loops.loop.hand_over, iter(range(3))
-
-    async def refuse() -> None:
-        if loops.learner.rollbacks and next(refusals, None) is not None:
-            raise LocalError("no room")
-        assert bring is not None
-        await bring()
-
-    loops.loop.hand_over = refuse
-    await loops.fallen()
-    assert (loops.learner.version, loops.generator.version) == (5, 4)
-    loops.progress.put_own(own_batch(4))
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(loops.loop.run)
-        await trio.testing.wait_all_tasks_blocked()
-        loops.progress.request_stop()
-    assert loops.generator.version == loops.learner.version == 5  # what it makes from now on is trained on
-    assert loops.learner.applied_rounds == [1, 2, 3, 4]
-
-
-async def test_a_learner_that_lost_its_return_goes_back_again(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    loops = Watched(staleness_max=9)
-    await returned(loops)
-    loops.learner.restart()
-    await trained(loops, 3, 4, rounds_max=7)
-    assert loops.learner.rollbacks == [(2, 5), (2, 6)]
-    assert loops.learner.applied_rounds == [1, 2, 3, 4, 7]
-
-
-async def test_a_learner_that_lost_its_return_under_an_update_goes_back_after_it(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    loops = Watched(staleness_max=9)
-    await returned(loops)
-    loops.learner.fail("update", ChildDied("gone"))
-    await trained(loops, 5, rounds_max=6)
-    assert loops.learner.rollbacks == [(2, 5), (2, 7)]
-    lost, again = [args["state"]["canary"] for args in loops.learner.asked("update")[-2:]]
-    assert (lost["num_falls"], lost["num_external"]) == (1, 4)
-    assert (again["num_falls"], again["num_external"]) == (0, 4)  # a kill here is one before the return
-
-
-async def test_weights_that_a_learner_lost_unseen_are_measured_and_not_those_of_the_other_child(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    loops = Watched(split=True, staleness_max=9)
-    await returned(loops)
-    loops.learner.restart()
-    assert (loops.learner.version, loops.generator.version) == (3, 5)
-    await trained(loops, 5, rounds_max=7)
-    assert [args["policy_version"] for args in loops.generator.asked("load_weights")][-3:] == [3, 4, 5]
-    assert loops.learner.rollbacks == [(2, 5), (2, 6)]
-
-
-async def test_a_saved_return_is_asked_after_no_more(autojump_clock: trio.testing.MockClock) -> None:
-    loops = Watched(staleness_max=9)
-    await returned(loops)
-    await trained(loops, 5, 6, rounds_max=7)
-    assert len(loops.learner.asked("info")) == 1
-
-
-async def test_a_learner_that_does_not_say_where_it_is_costs_a_batch(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    loops = Watched(staleness_max=9)
-    await returned(loops)
-    loops.learner.fail("info", LocalError("no answer"))
-    await trained(loops, 5, 5, rounds_max=6)
-    assert loops.learner.applied_rounds == [1, 2, 3, 4, 6]
-    assert not len(loops.progress.pool)
-
-
-async def test_a_policy_that_generation_has_not_got_is_not_measured(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    loops = Watched(split=True)
-    await loops.loop.begin()
-    await loops.rounds(1)
-    loops.generator.fail("load_weights", *[LocalError("no")] * 3)
-    await loops.rounds(1)
-    assert loops.checks()["good"] == 0
-    await loops.rounds(1)
-    assert loops.progress.canary.good_round == 3
 
 
 # What is measured.

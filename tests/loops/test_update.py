@@ -313,7 +313,7 @@ async def test_what_is_measured_of_a_round() -> None:
 async def test_a_buffer_that_cannot_be_used_costs_the_externals_and_not_the_round() -> None:
     loops = Loops()
 
-    def full(num: int, rng: object, own: object) -> None:
+    def full(num: int, rng: object, own: object, admitted: object) -> None:
         raise DiskFull("the buffer cannot be written")
 
     record = await one_round(loops, draw=full, num_external=4)
@@ -372,6 +372,6 @@ def test_every_field_that_is_shown_is_one_of_the_update() -> None:
 
 async def test_rollouts_too_old_to_be_drawn_are_counted() -> None:
     loops = Loops()
-    loops.draw = lambda num, rng, own: Sample([], 0, 0, num, num_over_age=3)  # type: ignore[method-assign]
+    loops.draw = lambda num, rng, own, admitted: Sample([], 0, 0, num, num_over_age=3)  # type: ignore[method-assign]
     record = await one_round(loops)
     assert (record["num_over_age"], loops.count("sample_over_age_rollouts")) == (3, 3)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from swarmd.trust.canary import ALONE_AFTER, CONFIRMING, Bounds, Fall, Memory, fall
+from swarmd.trust.backoff import Backoff
+from swarmd.trust.canary import CONFIRMING, Bounds, Fall, Memory, fall
 
 BOUNDS = Bounds(drop_max=0.05, errors_max=5.0)
 NUM_QUESTIONS = 32
@@ -27,9 +28,9 @@ def falls(rng: random.Random, memory: Memory, chances: Sequence[float]) -> bool:
 
 def run_in(rng: random.Random, chances: Sequence[float], num: int = 10) -> Memory:
     """A memory after so many good measurements of a policy that stands still."""
-    memory = Memory().good(measured(rng, chances, CONFIRMING), round=0, began_ms=0)
+    memory = Memory().good(measured(rng, chances, CONFIRMING), round=0)
     for round in range(1, num):
-        memory = memory.good(measured(rng, chances), round=round, began_ms=0)
+        memory = memory.good(measured(rng, chances), round=round)
     return memory
 
 
@@ -67,12 +68,12 @@ def test_a_policy_that_stands_still_does_not_fall(chance: float) -> None:
     rng, num = random.Random(f"still {chance}"), 0
     for _ in range(300):
         chances = [chance] * NUM_QUESTIONS
-        memory = Memory().good(measured(rng, chances, CONFIRMING), round=0, began_ms=0)
+        memory = Memory().good(measured(rng, chances, CONFIRMING), round=0)
         for round in range(1, 50):
             if falls(rng, memory, chances):
                 num += 1
             elif not BOUNDS.suspects(fall(memory.best, scores := measured(rng, chances))):
-                memory = memory.good(scores, round=round, began_ms=0)
+                memory = memory.good(scores, round=round)
     assert num <= 3
 
 
@@ -97,32 +98,32 @@ def test_without_the_second_look_noise_would_be_seen() -> None:
 
 # What is remembered.
 
-GOOD = Memory(key="k").good([0.5, 0.5], round=20, began_ms=7).used(4)
+ANN, BOB = b"a" * 32, b"b" * 32
+GOOD = Memory(key="k").good([0.5, 0.5], round=20).used([ANN, ANN, BOB, ANN])
 
 
 def test_the_best_fades_slowly_when_later_ones_are_lower() -> None:
-    later = GOOD.good([0.0, 0.8], round=40, began_ms=9)
+    later = GOOD.good([0.0, 0.8], round=40)
     assert later.running == (0.4, 0.56)
     assert later.best == (0.49, 0.506)  # a tenth of the way to what it is now
-    assert GOOD.good([1.0, 0.5], round=40, began_ms=9).best == (0.6, 0.5)
+    assert GOOD.good([1.0, 0.5], round=40).best == (0.6, 0.5)
 
 
-def test_a_good_measurement_forgets_the_falls_before_it() -> None:
-    later = GOOD.rolled_back(41).used(3).good([0.5, 0.5], round=60, began_ms=9)
-    assert (later.good_round, later.good_ms, later.num_falls, later.num_external) == (60, 9, 0, 0)
+def test_a_good_measurement_is_what_to_go_back_to_and_forgets_no_fall_before_it() -> None:
+    later = GOOD.rolled_back(41).used([ANN]).good([0.5, 0.5], round=60)
+    assert (later.good_round, later.num_external, later.backoff.falls) == (60, 0, (41,))
 
 
 def test_a_low_one_fades_the_best_and_is_none_to_go_back_to() -> None:
     low = GOOD.low([0.0, 0.3], round=40)
     assert (low.measured_round, low.running, low.best) == (40, (0.4, 0.46), (0.49, 0.496))
-    assert (low.good_round, low.good_ms, low.num_external) == (20, 7, 4)
+    assert (low.good_round, low.num_external, low.backoff.alone) == (20, 4, True)
 
 
-def test_what_is_not_confirmed_keeps_nobody_alone_and_the_next_fall_does() -> None:
-    low = GOOD.rolled_back(41).rolled_back(62).low([0.4, 0.4], round=82)
-    assert not low.alone
-    assert low.used(4).rolled_back(103).alone
-    assert GOOD.low([0.4, 0.4], round=40).num_falls == 0
+def test_a_good_one_that_could_not_be_saved_is_none_to_go_back_to_and_makes_nobody_alone() -> None:
+    unsaved = GOOD.unsaved([0.5, 0.5], round=40)
+    assert (unsaved.measured_round, unsaved.good_round, unsaved.num_external) == (40, 20, 4)
+    assert not unsaved.backoff.alone
 
 
 def test_a_fall_of_which_nothing_was_made_moves_nothing_but_the_time() -> None:
@@ -133,7 +134,7 @@ def test_a_fall_of_which_nothing_was_made_moves_nothing_but_the_time() -> None:
 def test_a_policy_a_little_below_its_best_is_not_suspected_for_ever() -> None:
     """Three errors under a lucky best, measurement after measurement."""
     scores = [0.3, 0.5] * (NUM_QUESTIONS // 2)
-    memory = Memory().good([0.6, 0.5] * (NUM_QUESTIONS // 2), round=0, began_ms=0)
+    memory = Memory().good([0.6, 0.5] * (NUM_QUESTIONS // 2), round=0)
     for round in range(30):
         seen = fall(memory.best, scores)
         assert not BOUNDS.confirms(Fall(seen.drop, 0.04))
@@ -153,29 +154,37 @@ def test_a_fall_that_was_not_confirmed_at_first_is_seen_later(num_low: int) -> N
     assert num >= 160
 
 
-def test_the_first_fall_doubts_what_came_since_and_the_second_everything() -> None:
-    assert (GOOD.can_roll_back, GOOD.suspect_since_ms, GOOD.alone) == (True, 7, False)
-    once = GOOD.rolled_back(41).used(5)
-    assert (once.can_roll_back, once.suspect_since_ms, once.alone) == (True, 0, False)
-    twice = once.rolled_back(62)
-    assert (twice.good_round, twice.alone) == (20, True)
-    assert not twice.can_roll_back  # alone, it has used nothing of others
-    assert ALONE_AFTER == 2
+def test_after_a_fall_it_is_alone_and_another_is_not_the_swarms() -> None:
+    assert (GOOD.can_roll_back, GOOD.backoff.alone) == (True, False)
+    once = GOOD.rolled_back(41)
+    assert (once.good_round, once.can_roll_back, once.backoff.alone) == (20, False, True)
 
 
-@pytest.mark.parametrize("memory", [Memory(), Memory().used(9), replace(GOOD, num_external=0)])
+@pytest.mark.parametrize("memory", [Memory(), Memory().used([ANN]), replace(GOOD, num_external=0)])
 def test_there_is_nothing_to_go_back_to_or_nobody_to_doubt(memory: Memory) -> None:
     assert not memory.can_roll_back
 
 
 def test_what_is_accepted_becomes_the_measure() -> None:
-    accepted = GOOD.rolled_back(41).accepted([0.1, 0.1], round=61, began_ms=9)
-    assert (accepted.best, accepted.good_round, accepted.num_falls) == ((0.1, 0.1), 61, 0)
+    accepted = GOOD.rolled_back(41).accepted([0.1, 0.1], round=61)
+    assert (accepted.best, accepted.good_round, accepted.backoff.falls) == ((0.1, 0.1), 61, ())
     assert accepted.key == "k"
 
 
+def test_what_is_accepted_although_others_had_a_part_is_a_fall_all_the_same() -> None:
+    accepted = GOOD.accepted([0.1, 0.1], round=40)
+    assert (accepted.num_external, accepted.backoff.falls, accepted.backoff.alone) == (0, (40,), True)
+
+
 def test_a_memory_survives_a_checkpoint() -> None:
-    assert Memory.from_state(json.loads(json.dumps(GOOD.to_state())), "k") == GOOD
+    fallen = GOOD.rolled_back(41).used([BOB])
+    assert Memory.from_state(json.loads(json.dumps(fallen.to_state())), "k") == fallen
+
+
+def test_a_checkpoint_of_before_there_was_a_backoff_is_taken_up() -> None:
+    state = GOOD.to_state() | {"good_ms": 7, "num_falls": 1}
+    del state["backoff"]
+    assert Memory.from_state(state, "k") == replace(GOOD, backoff=Backoff())
 
 
 @pytest.mark.parametrize(
@@ -187,7 +196,10 @@ def test_a_memory_survives_a_checkpoint() -> None:
         GOOD.to_state() | {"key": "other questions"},
         GOOD.to_state() | {"best": "much"},
         GOOD.to_state() | {"best": [1.0]},
-        GOOD.to_state() | {"unknown": 1},
+        GOOD.to_state() | {"backoff": None},
+        GOOD.to_state() | {"backoff": {"falls": [1]}},
+        GOOD.to_state() | {"backoff": GOOD.backoff.to_state() | {"block": ["no key"]}},
+        GOOD.to_state() | {"backoff": GOOD.backoff.to_state() | {"records": [["aa", 1, 2, 3, 4]]}},
         {"key": "k"},
     ],
 )
