@@ -61,7 +61,7 @@ def require_own_content(
     """See that `directory`, if it is there, is ours and holds nothing but plain files and folders of ours; nothing is opened.
 
     Args:
-        unread: a folder in it whose content is not looked at.
+        unread: the name of folders in it, at any depth, whose content is not looked at.
         linked: a file in it that we only read, and that may be a link of a trusted user's.
         owner: the user whose it is to be; we, when None.
 
@@ -167,7 +167,7 @@ def _content(directory: Path, unread: str) -> Iterator[Path]:
     for entry in found:
         yield Path(entry.path)
         if entry.is_dir(follow_symlinks=False) and entry.name != unread:
-            yield from _content(Path(entry.path), "")
+            yield from _content(Path(entry.path), unread)
 
 
 def _require_plain(path: Path, owner: int) -> None:

@@ -173,7 +173,7 @@ def hold(root: Path) -> Iterator[int]:
     """
     try:
         make_own(root)
-        require_own_content(root)
+        require_own_content(root, unread="cache")  # of real nodes, which a run that was cut off left behind
         file = os.fdopen(open_own(root / "lock", os.O_RDWR | os.O_CREAT), "r+")
     except OSError as error:
         raise StateError(f"cannot use the folder {root}", str(error), "name another") from None

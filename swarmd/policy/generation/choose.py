@@ -88,9 +88,12 @@ def _why_not_names(model_dir: Path) -> str:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    config = AutoConfig.from_pretrained(model_dir, local_files_only=True)
-    with torch.device("meta"):
-        live = AutoModelForCausalLM.from_config(config).state_dict()
+    try:
+        config = AutoConfig.from_pretrained(model_dir, local_files_only=True)
+        with torch.device("meta"):
+            live = AutoModelForCausalLM.from_config(config).state_dict()
+    except Exception as error:  # noqa: BLE001 - whatever a library makes of an odd config; loading the model will tell
+        return f"transformers cannot make this model: {type(error).__name__}: {error}"
     found = {name: tuple(tensor.shape) for name, tensor in live.items()}
     try:
         ModelShapes.of_folder(model_dir).check(found, "the live model")

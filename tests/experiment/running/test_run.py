@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from swarmd.errors import DiskFull, Locked
+from swarmd.errors import DiskFull, Locked, StateError
 from swarmd.experiment.cell import scratch_of
 from swarmd.experiment.running.cell_process import Command
 from swarmd.experiment.running.cost import Pace
@@ -264,3 +264,20 @@ def test_remaining_time_is_the_work_left_over_the_jobs(tmp_path: Path) -> None:
     assert run.remaining_s() == pytest.approx(sum(Pace(SMOKE).expected_s(cell) for cell in cells) / 2)
     run.waiting = run.waiting[:1]
     assert run.remaining_s() == pytest.approx(Pace(SMOKE).expected_s(cells[0]))
+
+
+def test_what_a_cut_off_runs_nodes_left_in_their_caches_does_not_stop_the_next(tmp_path: Path) -> None:
+    cache = tmp_path / "cells" / "node-0" / "cache"
+    cache.mkdir(parents=True)
+    (cache / "model.safetensors").symlink_to("/elsewhere")
+    with hold(tmp_path):
+        pass
+
+
+def test_a_planted_link_in_an_experiments_folder_is_not_followed(tmp_path: Path) -> None:
+    (victim := tmp_path / "victim").write_text("precious")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "lock").symlink_to(victim)
+    with pytest.raises(StateError, match="it is a link"), hold(tmp_path / "run"):
+        pass
+    assert victim.read_text() == "precious"

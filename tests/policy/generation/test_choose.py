@@ -1,6 +1,7 @@
 """Which engine is taken, and what is said about it; nothing here imports vLLM, whether it is installed or not."""
 
 import importlib.util
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -125,3 +126,14 @@ def test_a_release_that_the_engine_does_not_know_is_not_started(
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: object())
     monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(__version__=release))
     assert f"it is vLLM {release}" in why_not_vllm("cuda", model_dir)
+
+
+@pytest.mark.parametrize("value", ["x", 0, -1, [], {"a": 1}])
+def test_a_config_that_nobody_can_use_is_a_reason_and_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *_: object())
+    folder = build_folder(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "num_attention_heads": value}))
+    assert "this model" in why_not_vllm("cuda", folder)
