@@ -21,7 +21,8 @@ class Hold:
 
     def __init__(self, pid: int, ends: float, held_s_max: float) -> None:
         self._worker, self._ends = f"/proc/{pid}/schedstat", ends
-        self._began = self._look_at = time.monotonic()
+        self._began = time.monotonic()
+        self._look_at = self._began + LOOK_S
         self._waited_s = self._waiting_s()
         told = os.path.exists("/proc/thread-self/schedstat")
         self._held_s_max = held_s_max if told else held_s_max * UNTOLD
