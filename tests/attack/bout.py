@@ -12,7 +12,16 @@ from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.attack import checks
 from tests.attack.attackers import Attackers, Scene
 from tests.attack.checks import Check
-from tests.attack.deeds import CANNON, DEEDS, IDENTITIES_MAX, MUTE, TOGETHER, TOGETHER_GROUPS, TOGETHER_TEXT
+from tests.attack.deeds import (
+    CANNON,
+    DEEDS,
+    FIELDS,
+    IDENTITIES_MAX,
+    MUTE,
+    TOGETHER,
+    TOGETHER_GROUPS,
+    TOGETHER_TEXT,
+)
 from tests.attack.ground import honest_datasets, write_manifest
 from tests.attack.looks import Look, book, look, losses, patient_look, records
 from tests.attack.newcomers import run_newcomers
@@ -118,6 +127,7 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
             checks.no_honest_peer_ever_banned(books, honest),
             checks.honest_stay_connected(bout.apart),
             checks.third_party_spared(bout.calls, NUM_HONEST),
+            checks.broken_rpcs_banned({row.name: row for row in bout.rows if row.name == FIELDS}, NUM_HONEST),
             checks.clean_terminal("".join(text for texts in shown.values() for text in texts.values())),
         ]
     return bout

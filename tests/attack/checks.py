@@ -8,11 +8,13 @@ from swarmd.swarm.dialling import DIALS_MAX
 from swarmd.swarm.hints import FAILURES_MAX
 from tests.attack.looks import Book, Look
 from tests.attack.probes import Probed
-from tests.attack.rows import lost
+from tests.attack.rows import Row, lost
 from tests.attack.window import Window, idle_in
 
 # Of the undisturbed control: the bar of the project's acceptance.
 REWARD_SHARE_MIN = 0.95
+# Of a core, beyond quiet time, for the network of one node. Handshakes with ever new identities are most of it.
+RPC_CPU_SHARE_MAX = 0.15
 # Why a scorer gave 0, where only a text that was run can be the cause.
 RUN_TEXT = frozenset({"forbidden_syscall", "forged_reply", "worker_died", "zygote_died"})
 
@@ -202,6 +204,22 @@ def third_party_spared(calls: Mapping[str, int], num_nodes: int) -> Check:
         num <= most and (num > 0 or not calls),
         f"{num} calls, at most {most} in an hour" if calls else "",
     )
+
+
+def broken_rpcs_banned(rows: Mapping[str, Row], num_nodes: int) -> Check:
+    """Whoever sends RPCs out of bounds was banned, and the process of the network spent little on them.
+
+    Args:
+        rows: of the windows in which that was the only attack.
+    """
+    bad = []
+    for name, row in rows.items():
+        share = (row.cpu_s["network"] - row.quiet_cpu_s["network"]) / (num_nodes * row.seconds)
+        if not row.banned:
+            bad.append(f"no ban in {name}")
+        if share > RPC_CPU_SHARE_MAX:
+            bad.append(f"{share:.0%} of a core in {name}, at most {RPC_CPU_SHARE_MAX:.0%}")
+    return Check("who sent RPCs out of bounds was banned, for little work", not bad, ", ".join(bad))
 
 
 def clean_terminal(output: str) -> Check:

@@ -59,6 +59,12 @@ class HostilePeer:
                     self.counted["dials"] += 1
                     await self._dialled(info)
 
+    async def dial(self, victim: PeerInfo) -> None:
+        """Connect again, if need be, without waiting as `persist` does."""
+        if not self.connected_to(victim):
+            self.counted["dials"] += 1
+            await self._dialled(victim)
+
     def connected_to(self, info: PeerInfo) -> bool:
         """Whether a connection to this victim stands."""
         return bool(self.stack.host.get_network().get_connections(info.peer_id))
@@ -79,9 +85,14 @@ class HostilePeer:
         self, data: bytes, victims: Sequence[PeerInfo] | None = None, topic: str | None = None
     ) -> None:
         """One pubsub message, correctly signed by this peer, written to each victim."""
+        message = self.signed(data, [topic or self.topic])
+        await self.send_rpc(rpc_pb2.RPC(publish=[message]), victims)
+
+    def signed(self, data: bytes, topics: Sequence[str]) -> Any:
+        """A pubsub message, correctly signed by this peer."""
         message = rpc_pb2.Message(
             data=data,
-            topicIDs=[topic or self.topic],
+            topicIDs=topics,
             from_id=self.stack.host.get_id().to_bytes(),
             seqno=self._seqno.to_bytes(8, "big"),
         )
@@ -89,7 +100,7 @@ class HostilePeer:
         payload = PUBSUB_SIGNING_PREFIX.encode() + message.SerializeToString()
         message.signature = self.stack.host.get_private_key().sign(payload)
         message.key = self.stack.host.get_public_key().serialize()
-        await self.send_rpc(rpc_pb2.RPC(publish=[message]), victims)
+        return message
 
     async def send_rpc(self, rpc: Any, victims: Sequence[PeerInfo] | None = None) -> None:
         """One RPC to each victim."""

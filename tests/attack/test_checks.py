@@ -65,6 +65,16 @@ def test_a_rejected_message_counts_only_against_an_honest_peer() -> None:
     assert not checks.no_honest_peer_blamed([look], frozenset({"hostile"})).passed
 
 
+@pytest.mark.parametrize(
+    ("banned", "network_s", "passed"), [(1, 1.0, True), (0, 1.0, False), (1, 5.0, False)]
+)
+def test_rpcs_out_of_bounds_that_are_borne_or_cost_much_are_failures(banned, network_s, passed) -> None:
+    cpu_s = {"daemon": 0.0, "network": network_s, "scorer": 0.0}
+    after = seen(cpu_s=cpu_s, metrics={'trust_bans_total{by="points"}': float(banned)})
+    row = row_of("fields", "", window(seen(), after), [window(seen(), seen())], frozenset())
+    assert checks.broken_rpcs_banned({"fields": row}, 1).passed is passed
+
+
 def test_an_escape_sequence_on_the_terminal_is_a_failure() -> None:
     assert not checks.clean_terminal("name \x1b[2J").passed
     assert checks.clean_terminal("name\n\tä").passed

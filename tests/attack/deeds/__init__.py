@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from tests.attack.deeds.bootstrap import mute_bootstrap
 from tests.attack.deeds.cannon import cannon
 from tests.attack.deeds.content import code_texts, garbage_then_right, harmful, other_texts, sign_inverted
+from tests.attack.deeds.fields import fields
 from tests.attack.deeds.flood import flood_one, flood_twenty
 from tests.attack.deeds.messages import bombs, forged_questions, malformed, stolen_and_replayed
 from tests.attack.deeds.port import page, squat
 from tests.attack.deeds.sockets import garbage_everywhere, half_open, slow_readers
 from tests.attack.ring import Ring
 
-HARMFUL, MUTE, CANNON = "harmful", "mute-bootstrap", "cannon"
+HARMFUL, MUTE, CANNON, FIELDS = "harmful", "mute-bootstrap", "cannon", "fields"
 # Identities that an attack uses at most; the harness looks for this many among authors.
 IDENTITIES_MAX = 200
 
@@ -32,6 +33,7 @@ DEEDS: dict[str, Deed] = {
     "stolen-replayed": Deed("others' bodies under own names, altered, repeated", stolen_and_replayed),
     "bombs": Deed("decompression and msgpack bombs, signed too", bombs),
     "malformed": Deed("oversize, truncated and random messages and RPCs", malformed),
+    FIELDS: Deed("RPCs of 34,000 topics, 3,000 GRAFTs, unknown fields; endless names", fields),
     "flood-one": Deed("one identity, the dearest messages, without pause", flood_one),
     "flood-twenty": Deed("twenty identities at once, the same", flood_twenty),
     "slow-readers": Deed("twenty subscribers that stop reading", slow_readers),
@@ -51,7 +53,7 @@ TOGETHER = "everything"
 TOGETHER_GROUPS = (
     (HARMFUL,),
     ("code-texts", "dos-texts"),
-    ("forged-questions", "stolen-replayed", "bombs", "malformed"),
+    ("forged-questions", "stolen-replayed", "bombs", "malformed", FIELDS),
     ("flood-one",),
     ("flood-twenty",),
     ("half-open", "garbage-protocols", CANNON),
