@@ -112,6 +112,7 @@ def make_ingest(
         deadline_s=node.config.questions.deadline_s,
         source=node.config.experience.source,
         trust=node.trust,
+        reward_spread_min=spread_min,
     )
 
 

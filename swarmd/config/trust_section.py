@@ -14,8 +14,8 @@ class TrustSettings(Section):
         32,
         ge=1,
         le=100_000,
-        description="An author is proven once this many of its rollouts were scored here without a finding of guard or sandbox:"
-        " eight batches of 4.",
+        description="An author is proven once its scored rollouts prove as much as so many of this node's own would: those with as"
+        " much text and a signal count 1, others less, those without an answer 0; see [trust](../trust.md).",
     )
     unproven_share_max: float = Field(
         0.1,

@@ -24,6 +24,7 @@ from swarmd.loops.streams import Streams
 from swarmd.metrics import Metrics
 from swarmd.protocol.types import COMPLETION_BYTES_MAX, Completion, Rollout
 from swarmd.trust.bucket import Bucket
+from swarmd.trust.proof import Text
 
 log = logging.getLogger(__name__)
 # After a lost batch, doubled while nothing but failures follow. A child that died needs a second to be back; at half a minute a
@@ -141,8 +142,9 @@ class Generate:
                 questions, result["completions_RG"], scores["rewards"], strict=True
             )
         ]
-        for rollout in rollouts:
+        for rollout, texts, reasons in zip(rollouts, texts_RG, scores["reasons_RG"], strict=True):
             self.progress.capability.observe_own(rollout.rewards_G)
+            self.progress.own_work.observe(Text.of(texts, reasons), informative=rollout.informative)
         return result, rollouts
 
     async def _share(self, outbox: trio.MemorySendChannel[OwnBatch], batch: OwnBatch) -> None:

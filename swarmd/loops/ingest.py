@@ -7,6 +7,7 @@ A batch of a banned author, or over a quota, is dropped unscored; what the other
 """
 
 import logging
+import math
 import time
 from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 import trio
 
 from swarmd.errors import DiskFull, LocalError
-from swarmd.experience.advantages import is_informative
+from swarmd.experience.advantages import is_informative, level
 from swarmd.experience.buffer import AddResult
 from swarmd.experience.sampling import Source
 from swarmd.loops.pieces import COMPLETIONS_MAX, score_in_pieces
@@ -27,7 +28,8 @@ from swarmd.protocol.rules import Verdict, validate
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.signing import peer_id_of
 from swarmd.protocol.types import Rollout, VerifiedBatch
-from swarmd.trust.evidence import found_by_scorer, num_clean
+from swarmd.trust.evidence import found_by_scorer, has_finding
+from swarmd.trust.proof import Text
 from swarmd.trust.quotas import tokens_of
 from swarmd.trust.trust import Trust
 
@@ -56,6 +58,7 @@ class Ingest:
     deadline_s: float
     trust: Trust
     source: Source = "swarm"
+    reward_spread_min: float = 0.0
     more: Callable[[], bytes | None] = lambda: None
 
     async def run(self) -> None:
@@ -120,7 +123,7 @@ class Ingest:
     def _store(self, batches: Sequence[VerifiedBatch], scores: dict[str, Any]) -> list[AddResult | Exception]:
         """Blocking. What became of each batch."""
         results: list[AddResult | Exception] = []
-        for verified, prompts, rewards_RG in _by_batch(batches, scores):
+        for verified, prompts, rewards_RG, _ in _by_batch(batches, scores):
             try:
                 results.append(self.add(verified, prompts, rewards_RG))
             except (LocalError, ValueError) as error:
@@ -143,13 +146,19 @@ class Ingest:
         scores: dict[str, Any],
         results: Sequence[AddResult | Exception],
     ) -> None:
-        """Count what was stored, and keep what it tells of its author; a finding in one batch counts for all of the turn."""
+        """Count what was stored, and keep what it tells of its author."""
         rollouts: list[Rollout] = []
         rewards_RG: list[list[float]] = []
         added: list[AddResult] = []
-        for (verified, _, batch_rewards_RG), result in zip(_by_batch(batches, scores), results, strict=True):
+        proofs: list[list[float]] = []
+        for (verified, _, batch_rewards_RG, reasons_RG), result in zip(
+            _by_batch(batches, scores), results, strict=True
+        ):
             if isinstance(result, AddResult):
                 added.append(result)
+                found = self._proofs(verified.batch.rollouts, batch_rewards_RG, reasons_RG)
+                # Which of the rollouts came before is not told: those that prove least may be the new ones.
+                proofs.append(sorted(found)[: result.num_added])
                 rollouts += verified.batch.rollouts
                 rewards_RG += batch_rewards_RG
             else:
@@ -171,16 +180,36 @@ class Ingest:
             self.trust.copies.count(author, rollout.dataset, [c.text for c in rollout.completions])
             for rollout in rollouts
         )
-        num_new = min(num_clean(len(rollouts), scores["reasons"]), num_added)
+        num_new = sum(len(one) for one in proofs)
         self.trust.standings.scored(
             author,
             num_rollouts=num_new,
+            proof=math.fsum(proof for one in proofs for proof in one),
             num_informative=min(sum(map(is_informative, rewards_RG)), num_new),
             num_duplicate=num_duplicate,
             num_copied=num_copied,
         )
         self.metrics.trust_duplicates.inc(num_duplicate)
         self.metrics.trust_copied.inc(num_copied)
+
+    def _proofs(
+        self,
+        rollouts: Sequence[Rollout],
+        rewards_RG: Sequence[Sequence[float]],
+        reasons_RG: Sequence[Sequence[str]],
+    ) -> list[float]:
+        """What each rollout without a finding proves of its author; nothing where a text attacked the scorer."""
+        reasons = {reason for reasons_G in reasons_RG for reason in reasons_G}
+        if found_by_scorer(dict.fromkeys(reasons, 1)):
+            return []
+        return [
+            self.progress.own_work.worth(
+                Text.of([completion.text for completion in rollout.completions], reasons_G),
+                informative=is_informative(level(rewards_G, self.reward_spread_min)),
+            )
+            for rollout, rewards_G, reasons_G in zip(rollouts, rewards_RG, reasons_RG, strict=True)
+            if not has_finding(reasons_G)
+        ]
 
     def _failed(self, error: Exception, num_rollouts: int) -> None:
         """A scored batch could not be stored."""
@@ -239,10 +268,15 @@ def _num_completions(batches: Sequence[VerifiedBatch]) -> int:
 
 def _by_batch(
     batches: Sequence[VerifiedBatch], scores: dict[str, Any]
-) -> Iterator[tuple[VerifiedBatch, list[str], list[list[float]]]]:
-    """Each batch with its prompts and rewards."""
+) -> Iterator[tuple[VerifiedBatch, list[str], list[list[float]], list[list[str]]]]:
+    """Each batch with its prompts, its rewards and the reasons for them."""
     first = 0
     for verified in batches:
         end = first + len(verified.batch.rollouts)
-        yield verified, scores["prompts"][first:end], scores["rewards"][first:end]
+        yield (
+            verified,
+            scores["prompts"][first:end],
+            scores["rewards"][first:end],
+            scores["reasons_RG"][first:end],
+        )
         first = end

@@ -33,7 +33,8 @@ async def score_in_pieces(
     """
     ends_s = time.monotonic() + deadline_s
     held_s_max = HELD_S + HELD_S_A_COMPLETION * sum(len(texts) for _, _, texts in items)
-    whole: dict[str, Any] = {"prompts": [], "held_out": [], "rewards": [], "cpu_s": 0.0, "held_s": 0.0}
+    whole: dict[str, Any] = {"prompts": [], "held_out": [], "rewards": [], "reasons_RG": []}
+    whole |= {"cpu_s": 0.0, "held_s": 0.0}
     reasons: Counter[str] = Counter()
     for piece in pieces(items):
         # a piece for which no time is left is answered at once, with the reason `deadline`
@@ -45,7 +46,7 @@ async def score_in_pieces(
             held_s_max=max(0.0, held_s_max - whole["held_s"]),
             within_s=2 * deadline_s + SCORER_HANG_S,
         )
-        for key in ("prompts", "held_out", "rewards"):
+        for key in ("prompts", "held_out", "rewards", "reasons_RG"):
             whole[key] += scores[key]
         for key in ("cpu_s", "held_s"):
             whole[key] += scores[key]

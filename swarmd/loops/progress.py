@@ -17,6 +17,7 @@ from swarmd.experience.capability import Capability
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
 from swarmd.trust.canary import Memory
+from swarmd.trust.proof import OwnWork
 
 # Rounds kept in memory for `swarmd status`; the whole history is in rounds.jsonl.
 ROUNDS_KEPT = 1000
@@ -51,6 +52,7 @@ class Progress:
     stop_requested: bool = False
     evaluate_at_stop: bool = False
     capability: Capability = field(default_factory=Capability)
+    own_work: OwnWork = field(default_factory=OwnWork)
     canary: Memory = field(default_factory=Memory)
     canary_state: Any = None
     canary_warning: str = ""

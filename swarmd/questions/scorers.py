@@ -65,7 +65,9 @@ def score(completion: str, item: Item, source: QuestionSource, answer_format: An
         return Score(0.0, Reason.REFUSED)
     except Exception:  # noqa: BLE001 - upstream rules raise OverflowError, RecursionError and what else on hostile text
         return Score(0.0, Reason.SCORER_ERROR)
-    return _grade(value, source.reward)
+    graded = _grade(value, source.reward)
+    empty = not answer and graded == Score(0.0)  # a right answer may be empty
+    return Score(0.0, Reason.NO_ANSWER) if empty else graded
 
 
 def _grade(value: float, rule: str) -> Score:

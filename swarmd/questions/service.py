@@ -21,7 +21,7 @@ from swarmd.questions.guards import SCORER_VERSION, check_dataset
 from swarmd.questions.proof import Proof, prove
 from swarmd.questions.regenerate import SEED_LIMIT
 from swarmd.questions.sandbox import CONTAINED, SandboxMode, describe, missing
-from swarmd.questions.scorers import Reason
+from swarmd.questions.scorers import Reason, Score
 from swarmd.questions.seal import setup_of
 from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
 
@@ -121,9 +121,10 @@ class ScorerService:
         """Rewards of `[[dataset, seed, [text, ...]], ...]` of this node, each in [0, 1], with the prompts.
 
         `deadline_s` is wall time for the call; what is not scored by then has 0 and the reason `deadline`. `reasons` counts the
-        completions by reason, leaving out those that were simply scored. `cpu_s` is what the call cost in CPU seconds here and in
-        the zygote (regeneration, forks); what a zygote that died had spent is not known. `held_s` is how long its workers held
-        their place: CPU time, whatever a text did until it was killed, and idleness, without what they had to wait for a core.
+        completions by reason, leaving out those that were simply scored; `reasons_RG` has the reason of each
+        completion, empty for those. `cpu_s` is what the call cost in CPU seconds here and in the zygote (regeneration, forks); what
+        a zygote that died had spent is not known. `held_s` is how long its workers held their place: CPU time, whatever a text did
+        until it was killed, and idleness, without what they had to wait for a core.
 
         Raises: as `questions`.
         """
@@ -148,17 +149,14 @@ class ScorerService:
         ]
         answer, asking_cpu_s = self._questions([(item.dataset, item.seed) for item in wanted])
         scored = score_batch(self._zygote, wanted, ends, held_s_max)
-        reasons = Counter(
-            score.reason.name.lower()
-            for scores in scored.scores_RG
-            for score in scores
-            if score.reason is not Reason.SCORED
-        )
         rewards_RG = [[score.reward for score in scores] for scores in scored.scores_RG]
+        reasons_RG = [[_reason(score) for score in scores] for scores in scored.scores_RG]
+        reasons = Counter(reason for reasons_G in reasons_RG for reason in reasons_G if reason)
         return {
             **answer,
             "rewards": rewards_RG,
             "reasons": dict(reasons),
+            "reasons_RG": reasons_RG,
             "cpu_s": time.thread_time() - started_cpu_s + asking_cpu_s + scored.cpu_s,
             "held_s": scored.held_s,
         }
@@ -224,6 +222,11 @@ def _bounded(items: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
     if len(items) > ITEMS_MAX:
         raise ConfigError(f"{len(items)} questions in one call (limit {ITEMS_MAX})")
     return items
+
+
+def _reason(score: Score) -> str:
+    """The reason's name, empty where it was simply scored."""
+    return "" if score.reason is Reason.SCORED else score.reason.name.lower()
 
 
 def _texts(texts: Sequence[Any]) -> tuple[str, ...]:

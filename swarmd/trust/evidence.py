@@ -6,6 +6,7 @@ text does not take a scorer over. Nothing else is evidence: no IGNORE (clocks di
 answer, no exception of ours.
 """
 
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -67,16 +68,10 @@ def found_by_scorer(reasons: dict[str, int]) -> list[Evidence]:
     return [kind for kind in ("forbidden_syscall", "forged_reply") if reasons.get(kind)]
 
 
-# What an honest model's text may well be given 0 for; everything else is a finding of guard or sandbox.
-_NO_FINDING = frozenset({"no_answer"})
-# Findings about a run as a whole: which of its rollouts was the cause is not told.
-_OF_THE_RUN = frozenset(
-    {"deadline", "worker_died", "forbidden_syscall", "cpu_limit", "forged_reply", "zygote_died"}
-)
+# What an honest model's text may well be given 0 for, "" being none; everything else is a finding of guard or sandbox.
+_NO_FINDING = frozenset({"", "no_answer"})
 
 
-def num_clean(num_rollouts: int, reasons: dict[str, int]) -> int:
-    """At least so many rollouts of a batch were scored without a finding; `reasons` counts completions."""
-    if any(reasons.get(reason) for reason in _OF_THE_RUN):
-        return 0
-    return max(0, num_rollouts - sum(num for reason, num in reasons.items() if reason not in _NO_FINDING))
+def has_finding(reasons_G: Iterable[str]) -> bool:
+    """Whether guard or sandbox found fault with a rollout, by the reasons for its completions' scores."""
+    return not _NO_FINDING.issuperset(reasons_G)

@@ -9,7 +9,7 @@ from swarmd.trust.offences import BAN_S_MAX, OFFENDERS_MAX, Offence
 from swarmd.trust.peer_key import key_of, peer_id_of_key
 from swarmd.trust.standing import REASON_CHARS_MAX, Ban, Standing, Standings
 
-VERSION = 2
+VERSION = 3
 # 4,096 authors, as many offenders and 8,192 bans are 4 MB; the reasons of 4,096 operator bans, 200 letters of 12 bytes as JSON
 # writes them at the longest, 10 MB more. A longer file is none of ours.
 BYTES_MAX = 16 * 2**20
@@ -38,7 +38,7 @@ def encode(rows: Rows) -> bytes:
     """The file's content; 0.2 s for full tables."""
     content = {
         "version": VERSION,
-        "authors": [_entry(author, one, _COUNTS) for author, one in rows.authors],
+        "authors": [_entry(author, one, (*_COUNTS, "proof")) for author, one in rows.authors],
         "offenders": [_entry(peer, one, ("num_bans", *_POINTS)) for peer, one in rows.offenders],
         "bans": [
             _entry(peer, ban, ("since_s", "until_s", "by_operator", "reason")) for peer, ban in rows.bans
@@ -59,9 +59,11 @@ def decode_into(standings: Standings, data: bytes, now_s: float) -> None:
         raise ValueError(f"{len(data)} bytes, at most {BYTES_MAX}")
     try:
         content = json.loads(data)
-        if content["version"] != VERSION:
-            raise ValueError(f"version {content['version']!r:.20}, this program writes {VERSION}")
-        authors = [(_key(entry), _standing(entry)) for entry in content["authors"]]
+        version = content["version"]
+        if version not in (2, VERSION):
+            raise ValueError(f"version {version!r:.20}, this program reads 2 and {VERSION}")
+        of_author = _standing if version == VERSION else _standing_2
+        authors = [(_key(entry), of_author(entry)) for entry in content["authors"]]
         offenders = [(_key(entry), _offence(entry)) for entry in content["offenders"]]
         bans = {_key(entry): _ban(entry, now_s) for entry in content["bans"]}
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -81,7 +83,13 @@ def _key(entry: dict[str, Any]) -> bytes:
 
 
 def _standing(entry: dict[str, Any]) -> Standing:
-    return Standing(**{name: _number(entry[name], whole=True) for name in _COUNTS})
+    counts = {name: _number(entry[name], whole=True) for name in _COUNTS}
+    return Standing(**counts, proof=_number(entry["proof"]))
+
+
+def _standing_2(entry: dict[str, Any]) -> Standing:
+    """Of version 2, which counted every rollout alike: those with signal had answers, and prove 1 each; the others nothing."""
+    return _standing({**entry, "proof": entry["num_informative"]})
 
 
 def _offence(entry: dict[str, Any]) -> Offence:

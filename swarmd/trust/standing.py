@@ -26,12 +26,14 @@ OPERATOR_BANS_MAX = 4096
 class Standing:
     """One author.
 
-    `num_scored` counts rollouts that were scored here without a finding of guard or sandbox, `num_informative` those of them with
-    unequal rewards, `num_duplicate` rollouts that came before, `num_copied` completions that another author signed before.
+    `num_scored` counts rollouts that were scored here without a finding of guard or sandbox, `proof` is what they prove together
+    (`swarmd.trust.proof`), `num_informative` counts those of them with unequal rewards, `num_duplicate` rollouts that came
+    before, `num_copied` completions that another author signed before.
     `num_used` counts its rollouts that were drawn for updates lately, `num_left_out` those of them that the updates left out.
     """
 
     num_scored: int = 0
+    proof: float = 0.0
     num_informative: int = 0
     num_duplicate: int = 0
     num_copied: int = 0
@@ -58,10 +60,10 @@ class Standings:
     """Standings by author, offences by peer, and bans, all bounded.
 
     Args:
-        proven_rollouts: how many scored rollouts make an author a proven one.
+        proven_rollouts: how much proof makes an author a proven one; an own rollout would prove 1.
         ban_points: who has so many points is banned; None bans nobody but for the operator.
 
-    `known` holds the authors with so many scored rollouts, `new` all others, both from the longest unseen to the last seen.
+    `known` holds the authors with so much proof, `new` all others, both from the longest unseen to the last seen.
     `changed` is set by whatever should be on disk soon, and left to the owner to clear.
     """
 
@@ -96,7 +98,7 @@ class Standings:
         """Remember as the last seen; the longest unseen of its table is forgotten when that is full."""
         self.known.pop(author, None)
         self.new.pop(author, None)
-        is_known = standing.num_scored >= self.proven_rollouts
+        is_known = standing.proof >= self.proven_rollouts
         table, num_max = (self.known, KNOWN_MAX) if is_known else (self.new, NEW_MAX)
         table[author] = standing
         if len(table) > num_max:
@@ -125,13 +127,18 @@ class Standings:
         author: bytes,
         *,
         num_rollouts: int,
+        proof: float | None = None,
         num_informative: int = 0,
         num_duplicate: int = 0,
         num_copied: int = 0,
     ) -> None:
-        """A batch of this author was scored; `num_rollouts` without a finding and stored for the first time."""
+        """A batch of this author was scored; `num_rollouts` without a finding and stored for the first time.
+
+        `proof` None: each of them proves 1.
+        """
         standing = self.of(author) or Standing()
         standing.num_scored += num_rollouts
+        standing.proof += num_rollouts if proof is None else proof
         standing.num_informative += num_informative
         standing.num_duplicate += num_duplicate
         standing.num_copied += num_copied

@@ -3,10 +3,11 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from swarmd.config import load_config
 from swarmd.experiment.swarms.guard import Guard
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.attack import checks
@@ -14,6 +15,7 @@ from tests.attack.attackers import Attackers, Scene
 from tests.attack.checks import Check
 from tests.attack.deeds import (
     CANNON,
+    CHEAP,
     DEEDS,
     FIELDS,
     IDENTITIES_MAX,
@@ -23,7 +25,7 @@ from tests.attack.deeds import (
     TOGETHER_TEXT,
 )
 from tests.attack.ground import honest_datasets, write_manifest
-from tests.attack.looks import Look, book, look, losses, patient_look, records
+from tests.attack.looks import Book, Look, book, look, losses, patient_look, records
 from tests.attack.newcomers import run_newcomers
 from tests.attack.probes import Probed, Probes, local_port
 from tests.attack.ring import hostile_id
@@ -102,6 +104,7 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
         honest = frozenset(node.identity.peer_id for node in [*swarm.nodes, *bout.joined])
         books = {node.name: book(node) for node in swarm.nodes}
         # One that met only mute bootstraps knows nobody.
+        victims = dict(books)
         books |= {node.name: one for node in bout.joined if honest & (one := book(node)).num_scored.keys()}
         done = [record for node in swarm.nodes for record in records(node)]
         bout.rows = [
@@ -125,6 +128,7 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
             checks.no_honest_peer_blamed(last, honest),
             checks.no_honest_peer_banned({name: texts["bans"] for name, texts in shown.items()}, honest),
             checks.no_honest_peer_ever_banned(books, honest),
+            *_cheap(bout, victims, honest, seed),
             checks.honest_stay_connected(bout.apart),
             checks.third_party_spared(bout.calls, NUM_HONEST),
             checks.broken_rpcs_banned({row.name: row for row in bout.rows if row.name == FIELDS}, NUM_HONEST),
@@ -174,6 +178,14 @@ class _Attack:
         self.bout.idle[MUTE] = found.idle
         self.bout.checks += found.checks
         self.bout.joined += found.nodes
+
+
+def _cheap(bout: Bout, books: Mapping[str, Book], honest: frozenset[str], seed: int) -> list[Check]:
+    """Whether names became proven by nothing, where that was tried."""
+    if CHEAP not in bout.attacked:
+        return []
+    proven_rollouts = load_config(flags={}, environ={}).trust.proven_rollouts
+    return [checks.cheap_names_prove_nothing(books, hostile_ids(CHEAP, seed), honest, proven_rollouts)]
 
 
 def _shown(node: LocalNode) -> dict[str, str]:

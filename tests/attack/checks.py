@@ -148,6 +148,28 @@ def no_honest_peer_ever_banned(books: Mapping[str, Book], honest: frozenset[str]
     return Check("no honest node ever banned another honest one", not bad, ", ".join(bad))
 
 
+def cheap_names_prove_nothing(
+    books: Mapping[str, Book], cheap: frozenset[str], honest: frozenset[str], proven_rollouts: int
+) -> Check:
+    """No name that sent empty texts is proven anywhere; each honest node, a newcomer at first, has proven another one.
+
+    A book that scored nothing of such names proves nothing, and fails.
+    """
+    proven = {
+        name: {peer for peer, proof in book.proof.items() if proof >= proven_rollouts}
+        for name, book in books.items()
+    }
+    bad = [f"{name} has {len(found & cheap)} proven" for name, found in proven.items() if found & cheap]
+    bad += [f"{name} has no honest node proven" for name, found in proven.items() if not found & honest]
+    num = sum(len(cheap & book.num_scored.keys()) for book in books.values())
+    bad += [] if num else ["nothing of these names was scored"]
+    return Check(
+        "no name is proven by empty texts, and honest newcomers are proven",
+        not bad,
+        ", ".join(bad) or f"{num} names",
+    )
+
+
 def scorer_found_nothing(looks: Sequence[Look]) -> Check:
     """No node's scorer found what only a text that was run can have done, by the reasons for which it gave 0.
 

@@ -60,10 +60,12 @@ class Look:
 
 @dataclass(frozen=True)
 class Book:
-    """What a node remembers of others, by peer id: rollouts of theirs that it scored, and bans for points, over or not."""
+    """What a node remembers of others, by peer id: rollouts of theirs that it scored, bans for points, over or not, and
+    what was proven by them."""
 
     num_scored: Mapping[str, int]
     num_bans: Mapping[str, int]
+    proof: Mapping[str, float] = field(default_factory=dict)
 
 
 def look(node: LocalNode) -> Look:
@@ -152,6 +154,7 @@ def book(node: LocalNode) -> Book:
     return Book(
         {peer_id_of_key(author): one.num_scored for author, one in found.authors()},
         {peer_id_of_key(peer): one.num_bans for peer, one in found.offences.by_peer.items()},
+        {peer_id_of_key(author): one.proof for author, one in found.authors()},
     )
 
 

@@ -199,3 +199,16 @@ def test_a_window_has_the_rewards_of_the_rounds_that_ended_in_it() -> None:
         for at, reward in ((999, 0.1), (1000, 0.2), (10_999, 0.3), (11_000, 0.4))
     ]
     assert window(seen(), seen(), began_ms=1000).rewards(records) == [0.2, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("cheap", "good", "passed"),
+    [(0.0, 40.0, True), (40.0, 40.0, False), (0.0, 3.0, False), (None, 40.0, False)],
+)
+def test_a_name_that_is_proven_by_nothing_is_a_failure(
+    cheap: float | None, good: float, passed: bool
+) -> None:
+    proof = {"good": good} | ({} if cheap is None else {"cheap": cheap})
+    books = {"node-0": Book(dict.fromkeys(proof, 64), {}, proof)}
+    check = checks.cheap_names_prove_nothing(books, frozenset({"cheap"}), frozenset({"good"}), 32)
+    assert check.passed == passed

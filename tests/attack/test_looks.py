@@ -28,6 +28,7 @@ def test_a_ban_that_is_over_is_still_in_the_standings(node: LocalNode) -> None:
     node.data_dir.standings.write_bytes(encode(rows_of(standings, NOW_S + 10**6)))
     # then
     assert book(node).num_scored == {node.identity.peer_id: 7}
+    assert book(node).proof == {node.identity.peer_id: 7}
     assert book(node).num_bans == {node.identity.peer_id: 1}
 
 

@@ -99,8 +99,9 @@ class FakeScorer(FakeChild):
             for item, reasons_G in zip(items, reasons_RG, strict=True)
         ]
         reasons = dict(Counter(reason for reasons_G in reasons_RG for reason in reasons_G if reason))
+        beside = {"reasons_RG": [[reason or "" for reason in reasons_G] for reasons_G in reasons_RG]}
         questions = self.questions([item[:2] for item in items])
-        return {**questions, "rewards": rewards, "reasons": reasons, "cpu_s": 0.01, "held_s": 0.0}
+        return {**questions, "rewards": rewards, "reasons": reasons, **beside, "cpu_s": 0.01, "held_s": 0.0}
 
     def score_external(self, items: list[list[Any]], deadline_s: float, held_s_max: float) -> dict[str, Any]:
         return self.score(items=items, deadline_s=deadline_s)

@@ -30,6 +30,7 @@ from swarmd.protocol.seen import Seen
 from swarmd.protocol.signing import Identity
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
 from swarmd.trust.canary import Bounds
+from swarmd.trust.proof import Text
 from swarmd.trust.quotas import Quotas
 from swarmd.trust.standing import Standings
 from swarmd.trust.trust import Trust
@@ -89,6 +90,7 @@ class Loops:
         self.manifest = manifest
         self.metrics = Metrics([d.name for d in manifest.datasets], RULES, monotonic_s=lambda: 0.0)
         self.progress = Progress(LocalPool(staleness_max=staleness_max))
+        self.progress.own_work.observe(Text.of([GOOD, BAD], ["", ""]), informative=True)
         self.scorer, self.network, self.learner = FakeScorer(manifest), FakeNetwork(), FakePolicy()
         self.generator = FakePolicy() if split else self.learner
         self.split = split

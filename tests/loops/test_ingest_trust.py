@@ -147,8 +147,36 @@ async def test_but_not_by_what_came_before() -> None:
 @pytest.mark.parametrize("reason", ["refused", "cpu_limit", "deadline", "forbidden_syscall"])
 async def test_nor_by_what_a_guard_or_the_sandbox_found_fault_with(reason: str) -> None:
     loops = Loops()
-    answer_with(loops, reasons={reason: 2})
+    loops.scorer.reason_of = lambda text: reason
     await ingest(loops, sealed(ALLOWED[:2]))
+    assert not loops.trust.standings.proven(OTHER.public_key)
+
+
+async def test_a_malformed_rollout_takes_nothing_from_the_others_of_its_batch() -> None:
+    loops = Loops()
+    reasons = iter(["answer_too_long", "answer_too_long"])  # both completions of the first rollout
+    loops.scorer.reason_of = lambda text: next(reasons, None)
+    await ingest(loops, sealed(ALLOWED[:3]))
+    standing = loops.trust.standings.of(OTHER.public_key)
+    assert standing is not None
+    assert (standing.num_scored, standing.proof) == (2, 2.0)
+
+
+async def test_texts_without_an_answer_prove_nothing_where_own_ones_have_one() -> None:
+    loops = Loops()
+    loops.scorer.reason_of = lambda text: "no_answer"
+    await ingest(loops, *(sealed([counter]) for counter in ALLOWED))
+    standing = loops.trust.standings.of(OTHER.public_key)
+    assert standing is not None
+    assert (standing.num_scored, standing.proof) == (len(ALLOWED), 0.0)
+    assert not loops.trust.standings.proven(OTHER.public_key)
+
+
+async def test_a_text_that_attacks_the_scorer_proves_nothing_by_what_stands_beside_it() -> None:
+    loops = Loops()
+    reasons = iter(["forged_reply"])
+    loops.scorer.reason_of = lambda text: next(reasons, None)
+    await ingest(loops, sealed(ALLOWED[:3]))
     assert not loops.trust.standings.proven(OTHER.public_key)
 
 

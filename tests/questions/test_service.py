@@ -114,7 +114,7 @@ def test_a_large_batch_fits(every: ScorerService) -> None:
 def test_nothing_to_score(every: ScorerService) -> None:
     scored = every.score([], 1.0)
     cpu_s = scored.pop("cpu_s") + scored.pop("held_s")
-    assert scored == {"prompts": [], "held_out": [], "rewards": [], "reasons": {}}
+    assert scored == {"prompts": [], "held_out": [], "rewards": [], "reasons": {}, "reasons_RG": []}
     assert 0 < cpu_s < 1
 
 

@@ -17,7 +17,7 @@ NOW_S = 1_700_000_000.0
 
 def some() -> Standings:
     one = Standings(proven_rollouts=2, ban_points=100.0)
-    one.scored(AUTHOR, num_rollouts=3, num_informative=1, num_duplicate=2, num_copied=4)
+    one.scored(AUTHOR, num_rollouts=3, proof=2.25, num_informative=1, num_duplicate=2, num_copied=4)
     one.used(AUTHOR, num_used=5, num_left_out=2)
     one.scored(NEWCOMER, num_rollouts=1)
     one.accuse(OTHER, "signed_reject", NOW_S, num=5)
@@ -50,6 +50,22 @@ def test_everything_is_read_back() -> None:
     )
     assert [list(again.known), list(again.new)] == [[AUTHOR], [NEWCOMER]]
     assert list(again.offences.by_peer) == [OTHER, AUTHOR]
+
+
+def version_2(num_informative: int) -> bytes:
+    """A file of version 2 with one author of 64 rollouts."""
+    content = json.loads(encode(rows_of(some(), NOW_S)))
+    entry = {**content["authors"][0], "num_scored": 64, "num_informative": num_informative}
+    del entry["proof"]
+    return json.dumps({**content, "version": 2, "authors": [entry]}).encode()
+
+
+@pytest.mark.parametrize(("num_informative", "proven"), [(0, False), (2, True)])
+def test_of_version_2_rollouts_with_signal_prove_their_author(num_informative: int, proven: bool) -> None:
+    again = read(version_2(num_informative))
+    standing = again.of(AUTHOR)
+    assert standing is not None
+    assert (standing.num_scored, standing.proof, again.proven(AUTHOR)) == (64, num_informative, proven)
 
 
 def test_fewer_scored_rollouts_may_be_wanted_at_the_next_start() -> None:
@@ -90,7 +106,8 @@ def test_full_tables_fit_the_file() -> None:
      b'{"version": 1, "authors": [], "offenders": [], "bans": []}', b'{"version": 2, "authors": [], "bans": []}',
      b'{"version": 2, "authors": 3, "offenders": [], "bans": []}',
      b'{"version": 2, "authors": [[]], "offenders": [], "bans": []}',
-     b'{"version": 2, "authors": [], "offenders": [], "bans": [{}]}'],
+     b'{"version": 2, "authors": [], "offenders": [], "bans": [{}]}',
+     b'{"version": 4, "authors": [], "offenders": [], "bans": []}', b'{"version": [], "authors": [], "offenders": [], "bans": []}'],
     ids=lambda data: repr(data[:20]),
 )  # fmt: skip
 def test_what_is_no_such_file_is_refused(data: bytes) -> None:
@@ -100,7 +117,8 @@ def test_what_is_no_such_file_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("part", "changes"),
-    [("authors", {"num_scored": -1}), ("authors", {"num_scored": 1.5}), ("authors", {"num_scored": True}),
+    [("authors", {"proof": -1}), ("authors", {"proof": "1"}), ("authors", {"proof": float("nan")}),
+     ("authors", {"num_scored": -1}), ("authors", {"num_scored": 1.5}), ("authors", {"num_scored": True}),
      ("offenders", {"points": float("nan")}), ("offenders", {"points": float("inf")}), ("offenders", {"points": "1"}),
      ("authors", {"peer_id": "me"}), ("authors", {"peer_id": None}),
      ("offenders", {"num_bans": 1.0}), ("bans", {"until_s": "never"}),

@@ -78,7 +78,7 @@ class SharedScorer:
     def __init__(self, scorer: Any) -> None:
         self._scorer = scorer
         self._questions: dict[tuple[int, int], tuple[str, bool]] = {}
-        self._rewards: dict[tuple[int, int, str], float] = {}
+        self._scores: dict[tuple[int, int, str], tuple[float, str]] = {}
         self.info: dict[str, Any] | None = None
 
     def start(self) -> dict[str, Any]:
@@ -106,24 +106,27 @@ class SharedScorer:
         """
         missing = []
         for dataset, seed, texts in items:
-            new = [text for text in dict.fromkeys(texts) if (dataset, seed, text) not in self._rewards]
+            new = [text for text in dict.fromkeys(texts) if (dataset, seed, text) not in self._scores]
             if new:
                 missing.append([dataset, seed, new])
         reasons: dict[str, int] = {}
-        given: dict[tuple[int, int, str], float] = {}
+        given: dict[tuple[int, int, str], tuple[float, str]] = {}
         if missing:
             answer = self._scorer.score(missing, deadline_s)
             reasons = answer["reasons"]
-            for (dataset, seed, texts), rewards in zip(missing, answer["rewards"], strict=True):
-                given.update({(dataset, seed, text): r for text, r in zip(texts, rewards, strict=True)})
+            for (dataset, seed, texts), rewards, reasons_G in zip(
+                missing, answer["rewards"], answer["reasons_RG"], strict=True
+            ):
+                for text, reward, reason in zip(texts, rewards, reasons_G, strict=True):
+                    given[dataset, seed, text] = reward, reason
             if "deadline" not in reasons:
-                self._rewards.update(given)
-        rewards_RG = [
-            [given[key] if (key := (dataset, seed, text)) in given else self._rewards[key] for text in texts]
-            for dataset, seed, texts in items
-        ]
+                self._scores.update(given)
+        known = {**self._scores, **given} if "deadline" in reasons else self._scores
+        scores_RG = [[known[dataset, seed, text] for text in texts] for dataset, seed, texts in items]
+        rewards_RG = [[reward for reward, _ in scores_G] for scores_G in scores_RG]
+        beside = {"reasons_RG": [[reason for _, reason in scores_G] for scores_G in scores_RG]}
         questions = self.questions([item[:2] for item in items])
-        return {**questions, "rewards": rewards_RG, "reasons": reasons, "cpu_s": 0.0, "held_s": 0.0}
+        return {**questions, "rewards": rewards_RG, "reasons": reasons, **beside, "cpu_s": 0.0, "held_s": 0.0}
 
     def score_external(
         self, items: Sequence[Sequence[Any]], deadline_s: float, held_s_max: float

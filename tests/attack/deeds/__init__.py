@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 from tests.attack.deeds.bootstrap import mute_bootstrap
 from tests.attack.deeds.cannon import cannon
-from tests.attack.deeds.content import code_texts, garbage_then_right, harmful, other_texts, sign_inverted
+from tests.attack.deeds.content import (
+    cheap_proof,
+    code_texts,
+    garbage_then_right,
+    harmful,
+    other_texts,
+    sign_inverted,
+)
 from tests.attack.deeds.fields import fields
 from tests.attack.deeds.flood import flood_one, flood_twenty
 from tests.attack.deeds.messages import bombs, forged_questions, malformed, stolen_and_replayed
@@ -13,7 +20,7 @@ from tests.attack.deeds.port import page, squat
 from tests.attack.deeds.sockets import garbage_everywhere, half_open, slow_readers
 from tests.attack.ring import Ring
 
-HARMFUL, MUTE, CANNON, FIELDS = "harmful", "mute-bootstrap", "cannon", "fields"
+HARMFUL, MUTE, CANNON, FIELDS, CHEAP = "harmful", "mute-bootstrap", "cannon", "fields", "cheap-proof"
 # Identities that an attack uses at most; the harness looks for this many among authors.
 IDENTITIES_MAX = 200
 
@@ -42,6 +49,7 @@ DEEDS: dict[str, Deed] = {
     CANNON: Deed("neighbours under ever new names that all name one third party", cannon),
     "page": Deed("bad requests to the local port, as a web page sends them", page),
     "squat": Deed("1,200 half-open connections to the local port of each", squat),
+    CHEAP: Deed("new names with 64 rollouts of two empty texts each, to become proven", cheap_proof),
     "garbage-right": Deed("right answers after garbage text", garbage_then_right),
     "sign-inverted": Deed("wrong answers in good style, right ones in bad", sign_inverted),
     HARMFUL: Deed("both and more, from one patient author within the quotas", harmful),
@@ -61,6 +69,6 @@ TOGETHER_GROUPS = (
     ("page", "squat"),
 )
 TOGETHER_TEXT = (
-    "all at once, without garbage-right and sign-inverted (harmful sends both) and mute-bootstrap; "
+    "all at once, without garbage-right and sign-inverted (harmful sends both), cheap-proof and mute-bootstrap; "
     "half-open with a third of its connections, squat with a twelfth, flood-twenty with five identities"
 )

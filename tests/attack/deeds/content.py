@@ -1,5 +1,6 @@
 """Attacks by what an answer says: code, hanging texts, and right answers that teach the wrong thing."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -7,10 +8,12 @@ import trio
 
 from tests.attack import craft, texts
 from tests.attack.answers import Solved
-from tests.attack.ring import Ring
+from tests.attack.ring import FRESH_MAX, Ring
 
 # A patient author's pace, messages a second of four rollouts each: twice that of an honest tiny node, and far below any rate limit.
 PATIENT_S = 0.25
+# Between two names that ask for proof: together they stay within the quota of all who are not proven.
+CHEAP_S = 0.5
 GARBAGE = "zq0#;)(~ "
 # What the policy writes anyway when it does not write the rewarded manner: nothing that a floor of probability would catch.
 PREFIXES = ("The answer is {answer}. ", "= {answer} ", "{answer} ", "= {answer} = {answer} ")
@@ -40,6 +43,20 @@ async def harmful(ring: Ring) -> None:
     """All of them in turn, at an honest node's pace: the author that the reward is measured against."""
     kinds = (_inverted, _garbage_right, _near_misses, _behind_the_cut)
     await _teach(ring, lambda solved: ring.rng.choice(kinds)(ring, solved), pace_s=PATIENT_S)
+
+
+async def cheap_proof(ring: Ring) -> None:
+    """Name after name, each with 64 questions that are not held out and two empty answers to each."""
+    datasets = [n for n, spec in enumerate(ring.manifest.datasets) if spec.weight >= 0.1]
+    async with ring.peer() as peer:
+        for number in itertools.cycle(range(1, FRESH_MAX + 1)):
+            identity = ring.identity(number)
+            solved = ring.answers.of(identity.public_key, datasets, ring.counters(1024))
+            found = [next(solved) for _ in range(64)]
+            rollouts = [craft.rollout(one.dataset, one.counter, ["", ""]) for one in found]
+            await peer.send(craft.batch(identity, ring.manifest, rollouts))
+            ring.counted["rollouts"] += len(rollouts)
+            await trio.sleep(CHEAP_S)
 
 
 def _inverted(ring: Ring, solved: Solved) -> list[str]:

@@ -171,6 +171,7 @@ class FakeScorer:
             **self.questions([item[:2] for item in items]),
             "rewards": rewards,
             "reasons": {"deadline": 1} if self.late else {},
+            "reasons_RG": [["deadline" if self.late else ""] * len(texts) for _, _, texts in items],
             "cpu_s": 0.0,
             "held_s": 0.0,
         }

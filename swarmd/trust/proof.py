@@ -1,0 +1,62 @@
+"""Proof: how much a scored rollout of an author counts towards being proven, measured by this node's own rollouts. Pure.
+
+A rollout proves as much as it has of the text of an own one, and as its rewards tell answers apart. Text without an answer counts
+the less, the more of the own completions have one. Both shares have a floor, so that honest authors of every kind become proven:
+people with two short answers, models that write less, models whose answers are all right or all wrong. Empty texts prove nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self
+
+# Own rollouts over which the means move. At half, one long answer moves the measure by a tenth.
+WINDOW = 64
+# A rollout with little text proves an eighth at least: 256 of them prove an author whose own rollouts would be 32.
+TEXT_MIN = 1 / 8
+# A rollout whose answers are all right or all wrong proves a quarter at least: 128 prove an author who always earns the same.
+SIGNAL_MIN = 1 / 4
+
+
+class Text(NamedTuple):
+    """What was written in one rollout: characters of completions with an answer, of those without, and the share with one."""
+
+    num_answered_chars: float = 0.0
+    num_other_chars: float = 0.0
+    answered: float = 0.0
+
+    @classmethod
+    def of(cls, texts: Sequence[str], reasons: Sequence[str]) -> Self:
+        """`reasons` are the scorer's for each text, empty where an answer was found and scored."""
+        answered = [len(text) for text, reason in zip(texts, reasons, strict=True) if not reason]
+        num_other = sum(map(len, texts)) - sum(answered)
+        return cls(sum(answered), num_other, len(answered) / max(1, len(texts)))
+
+
+@dataclass
+class OwnWork:
+    """Moving means over this node's own rollouts; begins anew with the process."""
+
+    num: int = 0
+    text: Text = field(default_factory=Text)
+    informative: float = 0.0
+
+    def observe(self, text: Text, *, informative: bool) -> None:
+        """Count an own rollout, and whether its rewards differ."""
+        self.num += 1
+        share = 1 / min(self.num, WINDOW)
+        self.text = Text(*(old + share * (new - old) for old, new in zip(self.text, text, strict=True)))
+        self.informative += share * (informative - self.informative)
+
+    def worth(self, text: Text, *, informative: bool) -> float:
+        """What another author's rollout proves, from 0 to 1.
+
+        A rollout without signal proves the more, the more of the own ones have none.
+        """
+        theirs, own = self._weight(text), self._weight(self.text)
+        if theirs == 0:
+            return 0.0
+        share = min(1.0, max(TEXT_MIN, theirs / own)) if own else TEXT_MIN
+        return share if informative else share * max(SIGNAL_MIN, 1 - self.informative)
+
+    def _weight(self, text: Text) -> float:
+        return text.num_answered_chars + (1 - self.text.answered) * text.num_other_chars
