@@ -30,7 +30,7 @@ def built(folder: Path, said: list[str] | None = None, **flags: Any) -> Node:
 @pytest.fixture
 def specialised(tmp_path: Path) -> Iterator[Node]:
     """A node that asks two of the datasets, with fakes for its children."""
-    node = built(tmp_path, questions__datasets="gcd, lcm")
+    node = built(tmp_path, questions__datasets="products, lcm")
     node.run_blocking = inline
     policy = FakePolicy()
     policy.info = {"tokens_max": 8}  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ async def test_a_specialised_node_asks_nothing_else(specialised: Node) -> None:
     generate = make_generate(specialised, None)
     for _ in range(8):
         await generate.once()
-    assert asked(specialised) == {"gcd", "lcm"}
+    assert asked(specialised) == {"products", "lcm"}
 
 
 async def test_a_specialised_node_is_still_measured_on_everything(specialised: Node) -> None:
@@ -69,11 +69,11 @@ async def test_a_specialised_node_is_still_measured_on_everything(specialised: N
 
 def test_the_operator_is_told_what_a_specialised_node_asks(tmp_path: Path) -> None:
     said = list[str]()
-    built(tmp_path, said, questions__datasets=["lcm", "gcd"]).buffer.close()
-    assert "✓ questions  of gcd, lcm only" in said
+    built(tmp_path, said, questions__datasets=["products", "lcm"]).buffer.close()
+    assert "✓ questions  of lcm, products only" in said
 
 
-@pytest.mark.parametrize("names", ["gdc", "gcd,gdc", "GCD", '["gcd", 3]'])
+@pytest.mark.parametrize("names", ["prodcuts", "products,prodcuts", "PRODUCTS", '["products", 3]'])
 def test_a_dataset_that_the_swarm_does_not_have_is_refused_with_those_it_has(
     tmp_path: Path, names: str
 ) -> None:

@@ -92,7 +92,7 @@ class SwarmSettings(Section):
 
     name: str = Field(
         "auto",
-        description="An embedded manifest (`tiny`, `reasoning`), a manifest file, or `auto`: by the model.",
+        description="An embedded manifest (`tiny`, `reasoning`, `reasoning-paper`), a manifest file, or `auto`: by the model.",
     )
     listen: str = Field("/ip4/0.0.0.0/tcp/4810", description="The multiaddr to listen on.")
     announce: str = Field(

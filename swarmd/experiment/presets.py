@@ -129,6 +129,7 @@ _PAPER_CHOICES = (
         "dataset parameters",
         "upstream's defaults, but `bf` at difficulty 1: at 3 one question takes 2.8 s to build",
     ),
+    ("rewards", "upstream's; a constant earns 0.83 of propositional_logic (docs/rewards-for-nothing.md)"),
     ("prompt", "the manifest's template, answer in <answer> tags, no reward for the format"),
     ("seeds", "0, 1 and 2; each seed gives every node an identity, hence questions, of its own"),
     ("held-out evaluation", "256 questions with one completion each, every 100 rounds"),
@@ -178,7 +179,7 @@ _ALL = (
         rounds=2000,
         runner="processes",
         model="Qwen2.5-0.5B",
-        manifest="reasoning",
+        manifest="reasoning-paper",
         settings={
             **NO_GUARDS,
             "policy.device": "cuda",

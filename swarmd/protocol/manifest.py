@@ -232,7 +232,7 @@ class Manifest(WireModel):
 
 
 def load_manifest(name_or_path: str | Path) -> Manifest:
-    """A shipped manifest by name (`tiny`, `reasoning`), or one from a TOML file.
+    """A shipped manifest by name (`tiny`, `reasoning`, `reasoning-paper`), or one from a TOML file.
 
     Raises:
         ConfigError: no such name or file, or not a manifest.

@@ -32,8 +32,10 @@ def extract_answer(completion: str, answer_format: AnswerFormat) -> str | None:
     return None if answer is None else completion[slice(*answer)].strip()
 
 
-def answer_chars_max(oracle: str | None) -> int:
+def answer_chars_max(oracle: str | None, without_oracle: int | None = None) -> int:
     """How long an answer may be before it is not looked at: base rules search it, parsers build numbers from it."""
+    if oracle is None and without_oracle is not None:
+        return without_oracle
     return min(ANSWER_CHARS_MAX, 4 * len(oracle or "") + 128)
 
 

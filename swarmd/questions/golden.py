@@ -10,7 +10,7 @@ import json
 import platform
 from collections.abc import Sequence
 
-from swarmd.errors import IncompatibleSwarm
+from swarmd.errors import ConfigError, IncompatibleSwarm
 from swarmd.questions.regenerate import RELEASE, QuestionSource
 
 # Both ends of the range, and 29 spread over it by Knuth's multiplier: 1 to 5 ms a dataset (simple_equations 90). Of a dataset with
@@ -20,11 +20,19 @@ _DOMAIN = b"swarmd/1/golden\x00"
 
 
 def golden(source: QuestionSource) -> str:
-    """The digest, 64 lower-case hexadecimal digits."""
-    sha = hashlib.sha256(_DOMAIN)
-    for seed in SEEDS:
-        sha.update(json_line(source, seed) + b"\n")
-    return sha.hexdigest()
+    """The digest, 64 lower-case hexadecimal digits.
+
+    Raises:
+        ConfigError: none of the known seeds has a question: a node would look for one for ever.
+    """
+    lines = [json_line(source, seed) for seed in SEEDS]
+    if set(lines) == {b"null"}:
+        raise ConfigError(
+            f"dataset {source.name}: its parameters leave no question to ask",
+            f"none of {len(SEEDS)} seeds has a question with an answer",
+            "set wider parameters: more variables, or fewer statements",
+        )
+    return hashlib.sha256(_DOMAIN + b"".join(line + b"\n" for line in lines)).hexdigest()
 
 
 def verify(sources: Sequence[QuestionSource]) -> list[str]:

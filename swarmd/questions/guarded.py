@@ -8,8 +8,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from swarmd.questions.inference import right_answer, score_inference
 from swarmd.questions.logic import score_conclusion
 
 _LIST_TEXT = re.compile(r"[\[\]\d,\s-]*")
@@ -71,6 +72,19 @@ SCORERS: Mapping[str, Callable[[str, Mapping[str, Any]], float]] = {
     "number_sorting": score_number_sorting,
     "propositional_logic": score_propositional_logic,
 }
+
+
+class ExactRule(NamedTuple):
+    """What replaces a dataset's rule under `reward = "exact"`.
+
+    `right_answer` is None for a question that has none: such a question is passed over and never asked.
+    """
+
+    score: Callable[[str, Mapping[str, Any]], float]
+    right_answer: Callable[[Mapping[str, Any]], str | None]
+
+
+EXACT: Mapping[str, ExactRule] = {"propositional_logic": ExactRule(score_inference, right_answer)}
 
 
 def _parse_list(text: str) -> list[Any]:

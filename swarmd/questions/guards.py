@@ -23,7 +23,8 @@ two terms has a few hundred in all.
 Partial credit of the upstream rule, where `reward = "upstream"`: the base rule pays `len(oracle) / len(answer)` when the answer
 contains the oracle; fraction_simplification 0.01 for anything, even nothing; spell_backward a letter at its place; word_sorting and
 sentence_reordering a word at its place; letter_jumble the unscrambled words. `exact` pays full marks only and avoids all of it,
-but for two: number_sorting forgives an error of 1 (keep its range wide), and propositional_logic takes the AND of the premises.
+but for one: number_sorting forgives an error of 1 (keep its range wide). propositional_logic has a rule of its own there
+(`inference`), since upstream's takes the AND of the premises. `swarmd manifest cheap` measures what a manifest pays for nothing.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ from swarmd.errors import ConfigError, IncompatibleSwarm
 from swarmd.questions.parameters import Bound, Choice, Flag, Real, Some, Whole, check, span
 
 # Goes up whenever any reward could change; a manifest names the one it was written for.
-SCORER_VERSION = 1
+SCORER_VERSION = 2
 
 
 @dataclass(frozen=True)

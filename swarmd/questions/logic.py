@@ -5,6 +5,9 @@ busy for seconds. Here a formula over n declared variables is one integer of 2^n
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
 
 # 2^10 bits a table; upstream names variables from "P" on, so eleven fit its alphabet.
 VARIABLES_MAX = 10
@@ -22,7 +25,7 @@ def score_conclusion(text: str, premises: Sequence[str], variables: Sequence[str
     """
     if len(variables) > VARIABLES_MAX:
         return 0.0
-    every = (1 << (1 << len(variables))) - 1
+    every = every_row(len(variables))
     tables = truth_tables(variables)
     try:
         conclusion = evaluate(text, tables, every)
@@ -37,13 +40,48 @@ def score_conclusion(text: str, premises: Sequence[str], variables: Sequence[str
     return 0.25 if bare or conclusion == every else 1.0
 
 
-def truth_tables(variables: Sequence[str]) -> dict[str, int]:
+def follows(dataset: Any, premises: Sequence[Any], conclusion: Any) -> bool:
+    """What upstream's `_is_valid_conclusion` says of its own expressions, from truth tables instead of a walk for each assignment.
+
+    Upstream tries up to 100 conclusions a question: with six variables that took 20 ms at p99, and 40 ms at most of 1,000.
+    """
+    variables = sorted(dataset._collect_variables([*premises, conclusion]))
+    tables, every = truth_tables(variables), every_row(len(variables))
+    given = every
+    for premise in premises:
+        given &= _table_of(premise, tables, every)
+    return not given & ~_table_of(conclusion, tables, every)
+
+
+def _table_of(expression: Any, tables: Mapping[str, int], every: int) -> int:
+    """The truth table of upstream's expression; its generator nests at most four deep."""
+    if expression.operator is None:
+        return tables[expression.left]
+    left = _table_of(expression.left, tables, every)
+    if expression.operator == "¬":
+        return every & ~left
+    return _joined(expression.operator.value, left, _table_of(expression.right, tables, every), every)
+
+
+def every_row(num_variables: int) -> int:
+    """The truth table of what is always true: a one for each assignment."""
+    return (1 << (1 << num_variables)) - 1
+
+
+def truth_tables(variables: Sequence[str]) -> Mapping[str, int]:
     """For each variable the integer whose bit i is its value in assignment i."""
+    return _tables(tuple(variables))
+
+
+@lru_cache(maxsize=64)  # the generator asks once for each conclusion that it tries
+def _tables(variables: tuple[str, ...]) -> Mapping[str, int]:
     num_rows = 1 << len(variables)
-    return {
-        name: sum(1 << row for row in range(num_rows) if row >> position & 1)
-        for position, name in enumerate(variables)
-    }
+    return MappingProxyType(
+        {
+            name: sum(1 << row for row in range(num_rows) if row >> position & 1)
+            for position, name in enumerate(variables)
+        }
+    )
 
 
 def evaluate(text: str, tables: Mapping[str, int], every: int) -> int:
@@ -97,11 +135,12 @@ def _reduce(operands: list[int], operators: list[str], strength: int, every: int
             operands.append(every & ~right)
             continue
         left = operands.pop()
-        operands.append(
-            {
-                "∧": left & right,
-                "∨": left | right,
-                "→": (every & ~left) | right,
-                "↔": every & ~(left ^ right),
-            }[operator]
-        )
+        operands.append(_joined(operator, left, right, every))
+
+
+def _joined(operator: str, left: int, right: int, every: int) -> int:
+    if operator == "∧":
+        return left & right
+    if operator == "∨":
+        return left | right
+    return (every & ~left) | right if operator == "→" else every & ~(left ^ right)

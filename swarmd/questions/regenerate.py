@@ -17,12 +17,16 @@ from typing import Any
 
 from swarmd.errors import ConfigError, IncompatibleSwarm
 from swarmd.questions.divisors import common_divisors
+from swarmd.questions.guarded import EXACT
 from swarmd.questions.guards import GUARDS, check_dataset
+from swarmd.questions.logic import follows
 from swarmd.questions.parameters import check_order
 
 SEED_LIMIT = 2**31
 # The release that the known digests were made with; pyproject.toml says the same.
 RELEASE = "0.1.25"
+# How many seeds in a row may have a question that is not asked. Half of them do with the shipped parameters: 2^-16 is left.
+TRIES_MAX = 16
 _PACKAGE = "reasoning_gym"
 
 Item = Mapping[str, Any]
@@ -43,7 +47,7 @@ class QuestionSource:
     """One configured dataset, made once and reseeded for every question.
 
     `dataset` is upstream's object (its `score_answer` is what `scorers` calls); every offered dataset takes its randomness from
-    `Random(self.seed + idx)`, which a test compares with a fresh object per seed.
+    `Random(self.seed + idx)`, which a test compares with a fresh object per seed. `exact_rule` is our own rule where there is one.
 
     Raises:
         IncompatibleSwarm, ConfigError: see `guards.check_dataset`; also what upstream's own validation refuses.
@@ -63,15 +67,27 @@ class QuestionSource:
         except (AssertionError, ValueError, TypeError) as error:
             raise ConfigError(f"dataset {choice.name}: its parameters were refused", str(error)) from error
         self.name, self.params, self.reward, self.golden = choice.name, params, choice.reward, choice.golden
+        self.exact_rule = EXACT.get(choice.name) if choice.reward == "exact" else None
 
     def item(self, seed: int) -> Item:
-        """The item of this seed.
+        """The item of this seed; with an exact rule, of the first seed from this one on whose question has a right answer.
 
         Raises:
             ValueError: the seed is no int (bools are not) of [0, 2^31); upstream would take it and give an alias or a random item.
+                Or none of `TRIES_MAX` seeds has a question to ask.
         """
         if type(seed) is not int or not 0 <= seed < SEED_LIMIT:
             raise ValueError(f"seed {seed!r:.40} is not an integer from 0 to {SEED_LIMIT - 1}")
+        if self.exact_rule is None:
+            return self._generate(seed)
+        for tried in range(seed, seed + TRIES_MAX):
+            item = self._generate(tried)
+            answer = self.exact_rule.right_answer(item)
+            if answer is not None:
+                return {**item, "answer": answer}
+        raise ValueError(f"none of the seeds {seed} to {seed + TRIES_MAX - 1} has a question with an answer")
+
+    def _generate(self, seed: int) -> Item:
         self.dataset.seed = seed
         with undisturbed():
             item: Item = self.dataset[0]
@@ -110,6 +126,8 @@ def load_datasets(names: Sequence[str]) -> None:
         _import_whole_package()
     if arithmetic := sys.modules.get(f"{_PACKAGE}.arithmetic.basic_arithmetic"):
         arithmetic.find_common_divisors = common_divisors  # type: ignore[attr-defined]
+    if logic := sys.modules.get(f"{_PACKAGE}.logic.propositional_logic"):
+        logic.PropositionalLogicDataset._is_valid_conclusion = follows
     registered = importlib.import_module(f"{_PACKAGE}.factory").DATASETS
     if missing := sorted(set(names) - set(registered)):
         raise IncompatibleSwarm(

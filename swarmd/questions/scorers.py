@@ -8,6 +8,7 @@ clamping would give every wrong answer full marks.
 import decimal
 import enum
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,12 +56,11 @@ def score(completion: str, item: Item, source: QuestionSource, answer_format: An
     if answer is None:
         return Score(0.0, Reason.NO_ANSWER)
     guard = GUARDS[source.name]
-    if len(answer) > (guard.chars_max or answer_chars_max(item["answer"])):
+    if len(answer) > answer_chars_max(item["answer"], guard.chars_max):
         return Score(0.0, Reason.ANSWER_TOO_LONG)
     try:
         with decimal.localcontext(decimal.Context()):
-            rule = SCORERS[guard.own] if guard.own else source.dataset.score_answer
-            value: Any = float(rule(answer, item))
+            value: Any = float(_rule(source)(answer, item))
     except Refused:
         return Score(0.0, Reason.REFUSED)
     except Exception:  # noqa: BLE001 - upstream rules raise OverflowError, RecursionError and what else on hostile text
@@ -68,6 +68,13 @@ def score(completion: str, item: Item, source: QuestionSource, answer_format: An
     graded = _grade(value, source.reward)
     empty = not answer and graded == Score(0.0)  # a right answer may be empty
     return Score(0.0, Reason.NO_ANSWER) if empty else graded
+
+
+def _rule(source: QuestionSource) -> Callable[[str, Item], float]:
+    if source.exact_rule:
+        return source.exact_rule.score
+    own = GUARDS[source.name].own
+    return SCORERS[own] if own else source.dataset.score_answer
 
 
 def _grade(value: float, rule: str) -> Score:

@@ -3,7 +3,8 @@
 What it is: a Qwen2 decoder of 0.6 million parameters that stock transformers loads, made for the manifest `tiny`. It exists so
 that a swarm can be seen to learn in minutes on a laptop, without a download.
 
-What it knows: how to do the manifest's seven tasks, fairly well, since it was trained on questions with their right answers.
+What it knows: how to do the seven tasks of `lessons.toml`, fairly well, since it was trained on questions with their right answers.
+The swarm asks five of them, two with larger questions than it was taught: it gets about half of those right.
 
 What it does not know: that the swarm pays only for `<answer>...</answer>`. It saw that manner in about one example of eighty
 (`corpus.MANNERS`) and other manners otherwise, so that at temperature 1 about one completion in a hundred is rewarded. That is
@@ -26,7 +27,7 @@ from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.tiny import model_dir
-from swarmd.tiny.corpus import Example, completions, examples, phrases_of_manners
+from swarmd.tiny.corpus import LESSONS, Example, completions, examples, phrases_of_manners
 from swarmd.tiny.recipe import Recipe
 from swarmd.tiny.tokenizer import build_tokenizer, fixed_phrases
 
@@ -133,7 +134,7 @@ def pad(
 )
 def main(directory: Path, steps: int) -> None:
     """Build the embedded policy."""
-    build(directory, Recipe(num_steps=steps), load_manifest("tiny"), report=click.echo)
+    build(directory, Recipe(num_steps=steps), load_manifest(LESSONS), report=click.echo)
 
 
 if __name__ == "__main__":

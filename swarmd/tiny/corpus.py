@@ -1,4 +1,4 @@
-"""What the embedded policy reads before it ships: questions of the embedded manifest, answered in several manners.
+"""What the embedded policy reads before it ships: questions of `lessons.toml`, answered in several manners.
 
 Questions held out by the manifest never occur. The manner of an answer is drawn independently of the question, so the policy learns
 what to say and how often to say it in which manner as two separate things.
@@ -7,10 +7,12 @@ what to say and how often to say it in which manner as two separate things.
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from swarmd.protocol.manifest import Manifest
 
+LESSONS = Path(__file__).parent / "lessons.toml"
 SEED_LIMIT = 2**31  # the seeds a swarm asks with lie below it (Manifest.question_seed)
 REWARDED_MANNER = "<answer>{answer}</answer>"
 # (text, share of the examples). The rewarded manner is rare: at twice its share the first rounds of GRPO are no longer sparse,

@@ -22,7 +22,7 @@ from tests.cli.test_look import HOSTILE
 from tests.cli.test_look import status as node_status
 from tests.loops.parts import MANIFEST
 
-GCD = [dataset.name for dataset in MANIFEST.datasets].index("gcd")
+PRODUCTS = [dataset.name for dataset in MANIFEST.datasets].index("products")
 
 
 def run(folder: Path, *arguments: str, given: str | None = None) -> Result:
@@ -59,11 +59,11 @@ def node(**changes: Any) -> Answers:
 
 def checked(prompt: str, *rewards: float, reasons: dict[str, int] | None = None) -> Checked:
     rollout = Rollout(
-        dataset=GCD,
+        dataset=PRODUCTS,
         counter=7,
         completions=tuple(Completion(text="x", finished=True) for _ in rewards),
     )
-    return Checked(Line(3, "gcd", 7, None, ()), rollout, prompt, list(rewards), reasons or {})
+    return Checked(Line(3, "products", 7, None, ()), rollout, prompt, list(rewards), reasons or {})
 
 
 # ---------------------------------------------------------------- asking
@@ -77,7 +77,7 @@ def test_questions_are_lines_to_fill_in(tmp_path: Path) -> None:
 
 
 def test_tasks_are_the_only_ones_asked(tmp_path: Path) -> None:
-    assert {line["dataset"] for line in ask(tmp_path, 8, "--tasks", "gcd, lcm")} == {"gcd", "lcm"}
+    assert {line["dataset"] for line in ask(tmp_path, 8, "--tasks", "products, lcm")} == {"products", "lcm"}
 
 
 def test_an_unknown_task_is_told(tmp_path: Path) -> None:
@@ -98,14 +98,14 @@ def test_who_answers_is_told_what_counts(answer_format: str, num: int) -> None:
 
 
 def test_a_check_shows_what_each_answer_earns_and_sends_nothing(tmp_path: Path) -> None:
-    lines = ask(tmp_path, 1, "--tasks", "gcd")
-    right = math.gcd(*map(int, re.findall(r"\d+", lines[0]["question"])))
+    lines = ask(tmp_path, 1, "--tasks", "products")
+    right = math.prod(map(int, re.findall(r"\d+", lines[0]["question"])))
     file = fill(tmp_path, lines, f"<answer>{right}</answer>", "<answer>no</answer>", "no tags")
     said = run(tmp_path, file, "--check")
     assert said.exit_code == 0
     head, row, told = said.stdout.splitlines()
     assert head.split() == ["line", "dataset", "counter", "question", "rewards"]
-    assert row.split()[:3] == ["1", "gcd", str(lines[0]["counter"])]
+    assert row.split()[:3] == ["1", "products", str(lines[0]["counter"])]
     assert "1.00 0.00 0.00  informative (1 no answer)" in row
     assert told == "1 informative"
 
@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> None:
     [
         [],
         ["file", "--ask", "1"],
-        ["file", "--tasks", "gcd"],
+        ["file", "--tasks", "products"],
         ["--ask", "0"],
         ["--ask", "1001"],
         ["--ask", "x"],

@@ -14,7 +14,7 @@ DRAFT = """
 name = "mine"
 prompt_template = "{question}"
 answer_format = "plain"
-scorer_version = 1
+scorer_version = 2
 [[datasets]]
 name = "gcd"
 params = { max_value = 50 }

@@ -12,18 +12,18 @@ from swarmd.protocol.types import Completion
 from tests.loops.fakes import BAD, GOOD, FakeScorer
 from tests.loops.parts import MANIFEST, ME
 
-GCD = [dataset.name for dataset in MANIFEST.datasets].index("gcd")
+PRODUCTS = [dataset.name for dataset in MANIFEST.datasets].index("products")
 LIMITS = MANIFEST.limits
 
 
 def asked(state: State = State.OPEN, *, answers: bytes | None = None, **changes: Any) -> dict[int, Asked]:
     """Counter 7 as the ledger knows it."""
-    fields = {"swarm": MANIFEST.digest, "dataset": GCD, "state": state, "answers": answers}
+    fields = {"swarm": MANIFEST.digest, "dataset": PRODUCTS, "state": state, "answers": answers}
     return {7: Asked(**{**fields, **changes})}
 
 
 def line(*completions: str, number: int = 1, counter: int = 7, question: str | None = None) -> Line:
-    return Line(number, "gcd", counter, question, completions)
+    return Line(number, "products", counter, question, completions)
 
 
 async def check(
@@ -66,19 +66,19 @@ async def test_equal_rewards_are_not(text: str) -> None:
 async def test_what_is_sent_claims_nothing_and_is_finished() -> None:
     (checked,) = (await check(line(GOOD, BAD))).checked
     assert checked.rollout.completions == tuple(Completion(text=text, finished=True) for text in (GOOD, BAD))
-    assert (checked.rollout.dataset, checked.rollout.counter) == (GCD, 7)
+    assert (checked.rollout.dataset, checked.rollout.counter) == (PRODUCTS, 7)
 
 
 async def test_the_question_is_rebuilt_from_the_ledger() -> None:
     scorer = FakeScorer(MANIFEST)
     (checked,) = (await check(line(GOOD, BAD), scorer=scorer)).checked
-    seed = MANIFEST.question_seed(ME.public_key, GCD, 7)
-    assert scorer.asked("score")[0]["items"] == [[GCD, seed, [GOOD, BAD]]]
-    assert checked.prompt == MANIFEST.render(f"question {GCD} {seed}")
+    seed = MANIFEST.question_seed(ME.public_key, PRODUCTS, 7)
+    assert scorer.asked("score")[0]["items"] == [[PRODUCTS, seed, [GOOD, BAD]]]
+    assert checked.prompt == MANIFEST.render(f"question {PRODUCTS} {seed}")
 
 
 async def test_the_text_that_was_printed_is_taken_back() -> None:
-    prompt = MANIFEST.render(f"question {GCD} {MANIFEST.question_seed(ME.public_key, GCD, 7)}")
+    prompt = MANIFEST.render(f"question {PRODUCTS} {MANIFEST.question_seed(ME.public_key, PRODUCTS, 7)}")
     assert len((await check(line(GOOD, BAD, question=prompt))).checked) == 1
 
 
@@ -112,7 +112,7 @@ async def test_a_question_of_another_swarm_is_refused() -> None:
 
 async def test_another_dataset_than_was_asked_is_refused() -> None:
     what = await fault(Line(1, "\x1b[2J", 7, None, (GOOD, BAD)))
-    assert r"asked of gcd, not of '\x1b[2J'" in what
+    assert r"asked of products, not of '\x1b[2J'" in what
 
 
 async def test_other_answers_than_those_that_may_be_out_are_refused() -> None:

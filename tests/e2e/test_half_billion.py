@@ -46,7 +46,7 @@ version = 2
 name = "half-billion"
 prompt_template = "{question}"
 answer_format = "plain"
-scorer_version = 1
+scorer_version = 2
 [[datasets]]
 name = "gcd"
 params = { min_value = 1, max_value = 20 }

@@ -10,17 +10,17 @@ from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 
 # Integers and booleans, floats and letters beyond ASCII, and a question whose answer is null.
 CHOICES = (
-    ("chain_sum", {"max_terms": 2, "min_terms": 2}),
-    ("letter_jumble", {"min_words": 1, "max_words": 1}),
-    ("propositional_logic", {"max_vars": 2, "max_statements": 2, "max_complexity": 1}),
+    ("chain_sum", {"max_terms": 2, "min_terms": 2}, "exact"),
+    ("letter_jumble", {"min_words": 1, "max_words": 1}, "exact"),
+    ("propositional_logic", {"max_vars": 2, "max_statements": 2, "max_complexity": 1}, "upstream"),
 )
 
 
 def main() -> None:
     """Print the cases of golden.json."""
     cases = []
-    for name, params in CHOICES:
-        source = QuestionSource(DatasetChoice(name, params, "exact"))
+    for name, params, reward in CHOICES:
+        source = QuestionSource(DatasetChoice(name, params, reward))
         lines = [{"seed": seed, "json": json_line(source, seed).decode()} for seed in SEEDS]
         cases.append({"name": name, "params": params, "lines": lines, "golden": golden(source)})
     print(json.dumps(cases))

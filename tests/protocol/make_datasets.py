@@ -18,14 +18,34 @@ a constant answer well.
 | dataset | only `exact` | parameters that may be set |
 |---|---|---|
 """
+_TAIL = """
+## `propositional_logic` with `reward = "exact"`
+Upstream pays each formula that follows from the premises. Here a question has facts, and an answer has to be made of them.
+
+1. A *literal* is a variable of the question or its negation. A *clause* is one literal or several of different variables, joined
+   by `∨`. A clause is *strongest* when it follows from all premises together and does not without any one of its literals.
+2. A *fact* is a strongest clause that follows from no single premise. Where the premises contradict each other there is none.
+3. The seed of an address is that of WIRE.md, S. The question is upstream's of the first of the seeds S, S + 1, ... S + 15 that has
+   a fact. Without one among these there is no question: nobody asks it, and a batch with it is dropped like one with a held-out
+   question. A seed above 2^31 - 1 is used as it is.
+4. The right answer, for the golden digest and the limit on length, is the fact with the fewest literals; of these the first in the
+   order of its variables, where at each variable a plain literal comes before a negated one, and that before none. It is written
+   `P ∨ ¬Q`: in the order of the variables, with a blank on both sides of `∨`.
+5. An answer is a formula as in SCORES.md. It earns 1 when no variable occurs twice in it and it is equivalent to one fact, or to
+   several joined by `∧`; else 0.
+
+From `P`, `P → Q`, `Q → R` the facts are `Q` and `R`. `Q`, `¬¬R` and `Q ∧ R` earn 1. `P` and `P → Q` are premises, `P ∧ Q` has
+one in it, `Q ∨ R` is weaker than a fact, and `P ∧ (P → Q)` has `P` twice: these earn 0.
+"""
 
 
 def text() -> str:
     """The file's text."""
-    return _HEAD + "".join(
+    rows = "".join(
         f"| `{name}` | {'yes' if guard.exact_only else ''} | {_all(dict(guard.bounds))} |\n"
         for name, guard in sorted(GUARDS.items())
     )
+    return _HEAD + rows + _TAIL
 
 
 def _all(bounds: dict[str, Bound]) -> str:

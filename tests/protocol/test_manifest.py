@@ -33,8 +33,10 @@ def test_every_shipped_manifest_loads(path):
     assert Manifest.from_bytes(manifest.to_bytes()) == manifest
 
 
-def test_reasoning_is_the_papers_nine_at_equal_weight():
-    datasets = load_manifest("reasoning").datasets
+@pytest.mark.parametrize(("name", "reward"), [("reasoning", "exact"), ("reasoning-paper", "upstream")])
+def test_reasoning_is_the_papers_nine_at_equal_weight(name, reward):
+    datasets = load_manifest(name).datasets
+    assert {d.reward for d in datasets} == {reward}
     assert [d.name for d in datasets] == [
         "base_conversion",
         "basic_arithmetic",

@@ -1,10 +1,12 @@
 """Truth tables of formulas: precedence, grouping, and text that is no formula."""
 
 import itertools
+import random
 
 import pytest
 
-from swarmd.questions.logic import NotAFormula, evaluate, score_conclusion, truth_tables
+from swarmd.questions.logic import NotAFormula, evaluate, follows, score_conclusion, truth_tables
+from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 from tests.questions.answers import SPACES
 
 _VARIABLES = ["P", "Q", "R"]
@@ -81,3 +83,22 @@ def test_a_variable_between_brackets_is_bare_whatever_the_white_space(space: str
 
 def test_deep_nesting_is_a_loop_not_a_recursion() -> None:
     assert score_conclusion("¬" * 1000 + "P", ["P"], ["P"]) == 1.0
+
+
+def test_what_follows_is_what_every_assignment_says() -> None:
+    dataset, rng, found = (
+        QuestionSource(DatasetChoice("propositional_logic", {}, "upstream")).dataset,
+        random.Random(1),
+        set(),
+    )
+    for _ in range(300):
+        *premises, conclusion = dataset._generate_premises(rng, ["P", "Q", "R"], 4)
+        conclusion = conclusion.simplify()
+        assignments = dataset._generate_assignments({"P", "Q", "R"})
+        expected = all(
+            conclusion.evaluate(values) or not all(premise.evaluate(values) for premise in premises)
+            for values in assignments
+        )
+        assert follows(dataset, premises, conclusion) == expected
+        found.add(expected)
+    assert found == {True, False}

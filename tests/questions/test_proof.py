@@ -10,7 +10,7 @@ from tests.questions.test_levels import FULL, make
 SHORT_LIST = "tests.questions.zygotes.with_short_list"
 SHORT_LIST_ORDINARY = "tests.questions.zygotes.with_short_list_as_ordinary_user"
 STRANGE = "tests.questions.zygotes.with_strange_library"
-HONEST = [[number, 5, ["Thinking. <answer>12</answer>"]] for number in range(7)]
+HONEST = [[number, 5, ["Thinking. <answer>12</answer>"]] for number in range(5)]
 
 
 @pytest.fixture(scope="module", autouse=True)

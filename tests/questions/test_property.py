@@ -22,7 +22,7 @@ from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 from swarmd.questions.scorers import Reason, Score, score
 from tests.questions.answers import completions, oracle_of
 
-NINE = load_manifest("reasoning").datasets
+NINE = load_manifest("reasoning-paper").datasets
 _PER_ITEM = 20
 # 9 x 20 x 200 = 36,000 cases in 3 s; ten times as many with the slow tests.
 _ITEMS, _ITEMS_SLOW = 200, 2000

@@ -14,7 +14,7 @@ name = "mine"
 prompt_template = '''
 [[datasets]] are asked here: {question}'''
 answer_format = "plain"
-scorer_version = 1
+scorer_version = 2
 
 [[datasets]]   # the first
 name = "gcd"
@@ -36,7 +36,7 @@ def test_the_digests_are_those_of_the_installed_package() -> None:
     assert goldens_of(manifest) == [golden(source) for source in sources]
 
 
-@pytest.mark.parametrize("name", ["tiny", "reasoning"])
+@pytest.mark.parametrize("name", ["tiny", "reasoning", "reasoning-paper"])
 def test_shipped_manifests_are_sealed(name: str) -> None:
     data = (FOLDER / f"{name}.toml").read_bytes()
     assert seal_toml(data, goldens_of(load_manifest(name)), name) == data

@@ -14,7 +14,7 @@ import pytest
 
 from swarmd.errors import ConfigError, IncompatibleSwarm, LocalError
 from swarmd.protocol.manifest import DatasetSpec, Limits, Manifest, load_manifest
-from swarmd.questions.guards import GUARDS
+from swarmd.questions.guards import GUARDS, SCORER_VERSION
 from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 from swarmd.questions.seal import goldens_of, sealed
 from swarmd.questions.service import ITEMS_MAX, ScorerService
@@ -29,7 +29,7 @@ def make(manifest: Manifest, **settings: Any) -> ScorerService:
     )
 
 
-def manifest_of(*specs: DatasetSpec, scorer_version: int = 1) -> Manifest:
+def manifest_of(*specs: DatasetSpec, scorer_version: int = SCORER_VERSION) -> Manifest:
     return Manifest(
         name="test",
         datasets=specs,
@@ -65,7 +65,7 @@ def obedient(request: pytest.FixtureRequest) -> Iterator[ScorerService]:
     service.close()
 
 
-@pytest.mark.parametrize("name", ["tiny", "reasoning"])
+@pytest.mark.parametrize("name", ["tiny", "reasoning", "reasoning-paper"])
 def test_embedded_swarms_score_their_own_oracles(name: str) -> None:
     manifest = load_manifest(name)
     service = make(manifest)

@@ -8,11 +8,11 @@ import pytest
 from swarmd.protocol.manifest import load_manifest
 from swarmd.tiny import model_dir
 from swarmd.tiny.build import build, pad, schedule
-from swarmd.tiny.corpus import MANNERS, Example, completions, examples
+from swarmd.tiny.corpus import LESSONS, MANNERS, Example, completions, examples
 from swarmd.tiny.recipe import Recipe
 from swarmd.tiny.tokenizer import build_tokenizer
 
-MANIFEST = load_manifest("tiny")
+MANIFEST = load_manifest(LESSONS)
 SHORT = Recipe(num_steps=3, num_examples=200, batch_size=8)
 
 

@@ -193,7 +193,7 @@ def test_a_dry_run_starts_nothing(tmp_path: Path) -> None:
 def paper(num_gpus: int, **changes: Any) -> str:
     preset = replace(PRESETS["paper"], **changes)
     plan = make_plan(preset, [ARMS["8/0"], ARMS["4/4"]], [0], ["alike"])
-    return "\n".join(describe(preset, plan, load_manifest("reasoning"), jobs=1, num_gpus=num_gpus))
+    return "\n".join(describe(preset, plan, load_manifest("reasoning-paper"), jobs=1, num_gpus=num_gpus))
 
 
 def test_the_papers_setting_is_the_papers() -> None:
@@ -201,7 +201,7 @@ def test_the_papers_setting_is_the_papers() -> None:
     assert "2 cells of 8 nodes and 2000 rounds, processes, model Qwen2.5-0.5B" in said
     for setting in ("completions=8", "clip_low=0.2", "clip_high=0.28", "weight_decay=0"):
         assert setting in said
-    names = {dataset.name for dataset in load_manifest("reasoning").datasets}
+    names = {dataset.name for dataset in load_manifest("reasoning-paper").datasets}
     assert names == {
         "base_conversion", "basic_arithmetic", "arc_1d", "bf", "propositional_logic",
         "fraction_simplification", "decimal_arithmetic", "calendar_arithmetic", "binary_matrix",
