@@ -1,5 +1,6 @@
 """`swarmd manifest`: make a manifest of one's own, and look at one, without starting a node."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -7,7 +8,7 @@ import click
 
 @click.group()
 def manifest() -> None:
-    """The agreement that makes a swarm: check it, and seal one of your own."""
+    """The agreement that makes a swarm: check it, see what it pays for nothing, and seal one of your own."""
 
 
 @manifest.command()
@@ -50,3 +51,46 @@ def check(name_or_file: str) -> None:
     for number, spec in enumerate(loaded.datasets):
         params = ", ".join(f"{key}={value!r}" for key, value in sorted(spec.params.items()))
         click.echo(f"{number:7}  {spec.name}({params}) reward {spec.reward}, weight {spec.weight:g}: golden")
+
+
+@manifest.command()
+@click.argument("name_or_file")
+@click.option(
+    "--questions",
+    "num_questions",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+    show_default=True,
+    help="Questions in each of the two samples of a dataset.",
+)
+@click.option(
+    "--bound",
+    type=click.FloatRange(0, 1),
+    default=0.15,
+    show_default=True,
+    help="The highest mean reward that may be had for nothing.",
+)
+@click.option("--dataset", "only", multiple=True, help="Only the datasets of this name; may be repeated.")
+def cheap(name_or_file: str, num_questions: int, bound: float, only: tuple[str, ...]) -> None:
+    """What each dataset pays for answers that solve nothing: NAME of an embedded manifest, or its FILE.
+
+    Four kinds of answers are tried: a constant, a constant for each kind of question, a copy of a piece of the question, and three
+    tiny programs. The best of each kind is chosen on one sample of questions and measured on another. The exit code is 1 when one
+    earns more than the bound.
+    """
+    from swarmd.protocol.manifest import load_manifest
+    from swarmd.questions.cheap import HEAD, cheap_rows, line_of
+
+    loaded = load_manifest(name_or_file)
+    numbers = [n for n, spec in enumerate(loaded.datasets) if not only or spec.name in only]
+    if not numbers:
+        raise click.BadParameter(f"{loaded.name} has no dataset {', '.join(only)}", param_hint="--dataset")
+    click.echo(HEAD)
+    over = []
+    for row in cheap_rows(loaded, num_questions, numbers):
+        click.echo(line_of(row))
+        if row.highest > bound:
+            over.append(row.dataset)
+    if over:
+        click.echo(f"\nabove {bound:g}: {', '.join(over)}")
+        sys.exit(1)
