@@ -113,7 +113,7 @@ def _lying_frame() -> bytes:
 
 def empty_batch(identity: Identity, manifest: Manifest, counter: int, completions: int = 64) -> bytes:
     """The dearest message for its size: 64 rollouts of 64 empty answers in less than a kilobyte."""
-    limits, num_datasets = manifest.limits, 7
+    limits, num_datasets = manifest.limits, len(manifest.datasets)
     rollouts = [
         rollout(number % num_datasets, counter + number, [""] * min(completions, limits.completions_max))
         for number in range(limits.rollouts_max)

@@ -26,7 +26,7 @@ async def ingested(source: Any) -> Loops:
     """After a message of ours and two of another node."""
     loops = Loops()
     into, inbox = trio.open_memory_channel[bytes](3)
-    for message in (sealed([0], identity=ME), sealed([0], identity=OTHER), sealed([1], identity=OTHER)):
+    for message in (sealed([0], identity=ME), sealed([1], identity=OTHER), sealed([2], identity=OTHER)):
         into.send_nowait(message)
     into.close()
     await loops.ingest(inbox, source=source).run()
