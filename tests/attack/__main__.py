@@ -14,12 +14,15 @@ from typing import Any
 from tests.attack.bout import run_bout
 from tests.attack.checks import Check
 from tests.attack.deeds import DEEDS, TOGETHER
+from tests.attack.falls import falls_table, run_falls
 from tests.attack.reward import as_plain, pair_checks, pairs_table, run_pairs
 from tests.attack.rows import table
 from tests.attack.sybils import ROUNDS as SYBIL_ROUNDS
 from tests.attack.sybils import run as run_sybils
 from tests.attack.trial import NUM_HONEST
 
+FALLS = "falls"
+FALLS_ROUNDS = 600
 # Where the tiny policy's curve is nearly flat.
 ROUNDS = 200
 
@@ -31,7 +34,7 @@ def main() -> None:
         "--only",
         action="append",
         metavar="NAME",
-        help="this attack; may be repeated: " + ", ".join([*DEEDS, TOGETHER]),
+        help="this attack; may be repeated: " + ", ".join([*DEEDS, TOGETHER, FALLS]),
     )
     parser.add_argument("--seconds", type=float, default=15.0, help="of each window [15]")
     parser.add_argument("--quick", action="store_true", help="windows of 6 s, one seed of few rounds")
@@ -49,8 +52,8 @@ def main() -> None:
         "--out", type=Path, default=None, metavar="DIR", help="where everything is left [runs/attack-TIME]"
     )
     options = parser.parse_args()
-    names = options.only or [*DEEDS, TOGETHER]
-    if unknown := [name for name in names if name not in DEEDS and name != TOGETHER]:
+    names = options.only or [*DEEDS, TOGETHER, FALLS]
+    if unknown := [name for name in names if name not in DEEDS and name not in (TOGETHER, FALLS)]:
         parser.error(f"no attack {', '.join(unknown)}")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
@@ -59,14 +62,15 @@ def main() -> None:
     if options.only and options.seeds == parser.get_default("seeds"):
         seeds = []
     plan = Plan(
-        names=[] if options.no_bout else names,
+        names=[] if options.no_bout else [name for name in names if name != FALLS],
         seconds=6.0 if options.quick else options.seconds,
         seed=options.seed,
         seeds=seeds[:1] if options.quick else seeds,
         rounds=min(options.rounds, 60) if options.quick else options.rounds,
         sybils=not options.only and not options.no_bout,
+        falls=FALLS in names and not options.no_bout and not options.quick,
     )
-    if not plan.names and not plan.seeds:
+    if not plan.names and not plan.seeds and not plan.falls:
         parser.error("nothing is left to do: --no-bout needs --seeds")
     try:
         sys.exit(run(out, plan))
@@ -79,7 +83,7 @@ def main() -> None:
 class Plan:
     """What is done: windows of `seconds` for each name on the swarm of `seed`; then, for each of `seeds`, so many rounds twice.
 
-    `sybils`: between them the share that many names get, in virtual rounds.
+    `sybils`: between them the share that many names get, in virtual rounds. `falls`: last, what falls cost a node in such rounds.
     """
 
     names: list[str]
@@ -88,6 +92,7 @@ class Plan:
     seeds: list[int]
     rounds: int
     sybils: bool = False
+    falls: bool = False
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -113,6 +118,9 @@ def run(out: Path, plan: Plan) -> int:
         _write(out, report, found)
     if plan.seeds:
         found += learn(out, plan, report, say)
+        _write(out, report, found)
+    if plan.falls:
+        found += fall(report, say)
         _write(out, report, found)
     for check in found:
         print(check)
@@ -141,6 +149,14 @@ def learn(out: Path, plan: Plan, report: dict[str, Any], say: Callable[[str], No
         )
     report["pairs"] = [as_plain(pair) for pair in pairs]
     return failed + pair_checks(pairs)
+
+
+def fall(report: dict[str, Any], say: Callable[[str], None]) -> list[Check]:
+    """A node whose policy is made to fall again and again, its table and its outcomes in the report; one seed, in virtual time."""
+    outcomes, checks = run_falls(FALLS_ROUNDS, [0], say)
+    print("\n" + falls_table(outcomes, FALLS_ROUNDS) + "\n", flush=True)
+    report["falls"] = {name: [asdict(one) for one in runs] for name, runs in outcomes.items()}
+    return checks
 
 
 def _write(out: Path, report: dict[str, Any], found: list[Check]) -> None:

@@ -58,3 +58,9 @@ def test_nothing_to_do_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as ended:
         program.main()
     assert ended.value.code == 2
+
+
+def test_falls_are_a_part_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "run_falls", lambda *arguments: ({}, [Check("nine tenths", False)]))
+    monkeypatch.setattr(program, "falls_table", lambda *arguments: "")
+    assert program.run(tmp_path / "out", program.Plan([], 1.0, 0, [], 10, falls=True)) == 1

@@ -3,13 +3,13 @@
 import json
 import random
 from collections.abc import Iterable
-from functools import lru_cache
 
 import pytest
 
 from swarmd.trust.backoff import AUTHORS_MAX, FORGOTTEN_AFTER, Backoff
+from tests.attack.worst import EVERY_ROUNDS as EVERY
+from tests.attack.worst import most_lost
 
-EVERY = 20
 ANN, BOB, EVE, ZOE = (letter * 32 for letter in (b"a", b"b", b"e", b"z"))
 
 
@@ -79,26 +79,9 @@ def test_who_falls_alone_forgives_the_others() -> None:
     assert (backoff.falls, backoff.alone, admitted(backoff, ANN)) == ((), False, {ANN})
 
 
-@lru_cache(None)
-def most_lost(left: int, num_falls: int, num_alone: int, step: int) -> int:
-    """Rounds that the worst order of attacks takes in so many rounds. Each block with others is attacked, or is not."""
-    if left <= 0:
-        return 0
-    backoff = Backoff(falls=(0,) * num_falls, num_alone=num_alone, step=step)
-    num = backoff.rounds(EVERY)
-    after = backoff.good()
-    spared = most_lost(left - num, len(after.falls), after.num_alone, after.step % FORGOTTEN_AFTER)
-    if backoff.alone:
-        return spared
-    after = backoff.fell(0)  # the way back takes a round, too
-    return max(
-        spared, min(num, left) + 1 + most_lost(left - num - 1, len(after.falls), after.num_alone, after.step)
-    )
-
-
 @pytest.mark.parametrize(("num_rounds", "share_max"), [(600, 0.1), (1200, 0.07), (2000, 0.06)])
 def test_no_order_of_attacks_costs_a_tenth(num_rounds: int, share_max: float) -> None:
-    assert most_lost(num_rounds - EVERY, 0, 0, 0) <= share_max * num_rounds
+    assert most_lost(num_rounds - EVERY, Backoff()) <= share_max * num_rounds
 
 
 # Back.
