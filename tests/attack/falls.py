@@ -118,13 +118,9 @@ async def play(scene: Scene, num_rounds: int, seed: int, folder: Path) -> Outcom
         assert own is not None
         await update.one(own)
         told = records[-1]
-        if (
-            learner.rollbacks
-            and back_in_full is None
-            and told["num_external"] == 4
-            and not told["num_authors_out"]
-        ):
-            back_in_full = told["round"] - learner.rollbacks[0][1]
+        since = told["round"] - learner.rollbacks[0][1] if learner.rollbacks else 0
+        if since > 0 and back_in_full is None and told["num_external"] == 4 and not told["num_authors_out"]:
+            back_in_full = since
     node.buffer.close()
     return Outcome(
         kept=learner.sure.kept,
