@@ -17,6 +17,7 @@
 | T14 | message numbers repeat after a restart | seqno |
 | T15 | control messages of one peer leak to the next | control_leak |
 | T16 | the pruner does not back off; unknown topics and endless back-offs are stored; strangers' addresses are dialled | back_off |
+| | who never took our stream stays in the mesh, and in all scores, after it has left | absent_peers |
 | T17, T18 | each newcomer is sent the whole cache; messages stored for peers not in the topic | replay, forwarding |
 | T19 | a thread per pubsub, an unbounded seen cache | seen_cache |
 | T22 | publish never reports | pubsub |

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from swarmd.swarm.hardening.absent_peers import AbsentForgotten
 from swarmd.swarm.hardening.back_off import MutualBackOff
 from swarmd.swarm.hardening.control_leak import OwnControlMessages
 from swarmd.swarm.hardening.counters import Counters, contained
@@ -22,6 +23,7 @@ ROUTER_COUNTERS = (
 
 
 class HardenedGossipSub(
+    AbsentForgotten,
     MutualBackOff,
     OfferInsteadOfReplay,
     OwnControlMessages,

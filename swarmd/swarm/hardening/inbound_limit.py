@@ -1,7 +1,8 @@
 """T3: py-libp2p holds a token of its inbound limit until the *host* ends: after 250 connections in its life a node accepts no more.
 
 The replacement counts live connections, frees the place when a connection ends, and bounds handshakes and connections by address,
-so that one machine cannot take all places (idle sockets would otherwise block every place for 10 s at a time).
+so that one machine cannot take all places (idle sockets would otherwise block every place for 10 s at a time). In IPv6 a /64 counts
+as one address: every machine has 2^64 of them.
 """
 
 from collections import Counter
@@ -13,6 +14,7 @@ import trio
 from libp2p.network.connection.raw_connection import RawConnection
 
 from swarmd.swarm.hardening.counters import Counters, contained
+from swarmd.swarm.nets import machine_of, plain
 
 
 @dataclass
@@ -49,7 +51,7 @@ def limit_inbound(host: Any, places: InboundPlaces, counters: Counters) -> None:
 
     async def handle(network: Any, socket: Any, listen_address: Any) -> None:
         remote = socket.get_remote_address()
-        ip = remote[0] if remote else "unknown"
+        ip = machine_of(plain(remote[0])) if remote else "unknown"
         refusal = places.refusal(ip)
         if refusal is not None:
             counters.count(refusal)

@@ -42,6 +42,8 @@ RPC_CPU_RATE, RPC_CPU_S_MAX = 0.05, 0.1
 BESIDE_S = 20e-6
 # Pubsub streams that one peer opens: one, and a second while the connection of the first is dying.
 STREAMS_PER_PEER_MAX = 4
+# Peers whose budget is remembered, also when they have no stream: a budget is full again after some seconds.
+READINGS_MAX = 1000
 # A peer that leaves the topic may come back, four times before its score falls; after seventy in a row it is graylisted.
 UNSUBSCRIBE_PENALTY = 0.5
 
@@ -53,6 +55,10 @@ class _Reading:
     budget: Bucket
     slots: trio.Semaphore = field(default_factory=lambda: trio.Semaphore(VALIDATIONS_PER_PEER_MAX))
     num_streams: int = 0
+
+    def is_over(self, now: float) -> bool:
+        """Whether there is nothing left to remember: no stream, and all is paid for."""
+        return not self.num_streams and self.budget.holds(self.budget.burst, now)
 
     @contextmanager
     def charged(self) -> Iterator[None]:
@@ -85,10 +91,7 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
     async def continuously_read_stream(self, stream: Any) -> None:
         """Read until the stream ends; an RPC that cannot be read resets the stream, the third one closes the connection."""
         peer = stream.muxed_conn.peer_id
-        reading = self._readings.get(peer)
-        if reading is None:
-            budget = Bucket.full(RPC_CPU_RATE, RPC_CPU_S_MAX, trio.current_time())
-            reading = self._readings[peer] = _Reading(budget)
+        reading = self._reading_of(peer)
         if reading.num_streams >= STREAMS_PER_PEER_MAX:
             self.counters.count("too_many_streams")
             await stream.reset()
@@ -98,8 +101,15 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
             await self._read(peer, stream, reading)
         finally:
             reading.num_streams -= 1
-            if not reading.num_streams:
-                del self._readings[peer]
+
+    def _reading_of(self, peer: Any) -> _Reading:
+        """What the streams of a peer share. It outlives them: a fresh stream must not bring a fresh budget."""
+        if peer not in self._readings:
+            now = trio.current_time()
+            if len(self._readings) >= READINGS_MAX:
+                self._readings = {peer: one for peer, one in self._readings.items() if not one.is_over(now)}
+            self._readings[peer] = _Reading(Bucket.full(RPC_CPU_RATE, RPC_CPU_S_MAX, now))
+        return self._readings[peer]
 
     async def _read(self, peer: Any, stream: Any, reading: _Reading) -> None:
         frames = FrameBuffer(self.max_inbound_rpc_size)
@@ -113,6 +123,7 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
                     await reading.slots.acquire()
                 validations.start_soon(self._push_then_release, peer, message, reading.slots)
 
+            await reading.paid_off()
             try:
                 while self.manager.is_running and (chunk := await stream.read(READ_BYTES)):
                     for frame in frames.feed(chunk):

@@ -1,5 +1,6 @@
 """T8: stock logs a peer that sends beyond its window, and buffers the data (3000 x 65 KB: 188 MB); it answers each read with a
-WINDOW_UPDATE; and it accepts any number of streams. Here each of these is a bound, and overstepping closes the connection.
+WINDOW_UPDATE; and it accepts any number of streams, as fast as they come. Here each of these is a bound, and overstepping closes
+the connection.
 """
 
 from typing import Any
@@ -7,11 +8,16 @@ from typing import Any
 import trio
 from libp2p.stream_muxer.yamux import yamux as stock
 
+from swarmd.trust.bucket import Bucket
+
 WINDOW_BYTES = stock.DEFAULT_WINDOW_SIZE
 # Unread bytes of all streams of a connection. Half starves parallel body transfers; double doubles what a peer can make us hold.
 CONNECTION_BYTES_MAX = 4 * 2**20
 # Streams a peer may have open towards us; a swarmd peer needs about ten.
 INBOUND_STREAMS_MAX = 256
+# Streams a second that a peer may open, after the first 256: each costs us a negotiation that no budget counts. A swarmd peer opens
+# one in some seconds, and ten in its first.
+INBOUND_STREAM_RATE = 10.0
 
 
 class Overrun(trio.TooSlowError):  # type: ignore[misc]
@@ -51,6 +57,10 @@ class WindowedStream(stock.YamuxStream):  # type: ignore[misc]
 class WindowedConnection(stock.Yamux):  # type: ignore[misc]
     """A yamux connection that holds its peer to the windows it was given; counts `yamux_overrun`."""
 
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.openings = Bucket.full(INBOUND_STREAM_RATE, INBOUND_STREAMS_MAX, trio.current_time())
+
     async def _read_data_body(self, length: int) -> bytes:
         held = sum(map(len, self.stream_buffers.values()))
         if length > WINDOW_BYTES or held + length > CONNECTION_BYTES_MAX:
@@ -60,6 +70,8 @@ class WindowedConnection(stock.Yamux):  # type: ignore[misc]
     def check_streams(self) -> None:
         """Called for each stream the peer opens."""
         if sum(not stream.is_initiator for stream in self.streams.values()) >= INBOUND_STREAMS_MAX:
+            self.overrun()
+        if not self.openings.take(1, trio.current_time()):
             self.overrun()
 
     def overrun(self) -> None:

@@ -2,9 +2,11 @@
 
 import pytest
 import trio
+import trio.testing
 from libp2p.network.exceptions import SwarmException
 from libp2p.peer.peerinfo import PeerInfo
 
+from swarmd.swarm.hardening import inbound_limit
 from swarmd.swarm.hardening.inbound_limit import InboundPlaces
 from tests.swarm.hardening.kit import ANY_PORT, HARDENED, SHORT_S, STOCK, becomes, both, make_host
 
@@ -70,3 +72,40 @@ async def test_a_place_is_free_again_after_a_failed_handshake():
             await socket.aclose()
             assert await becomes(lambda num=num: counters["inbound_failed"] == num)
         assert counters["inbound_refused_ip"] == 0
+
+
+class Socket:
+    """A connection of a stranger that says nothing."""
+
+    def __init__(self, host):
+        self._host, self.is_closed = host, False
+
+    def get_remote_address(self):
+        return self._host, 4810
+
+    async def close(self):
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(
+    ("hosts", "num_refused"),
+    [
+        (["2a01:4f8:1:2::1", "2a01:4f8:1:2:ffff::2", "2a01:4f8:1:2::3%eth0"], 1),
+        (["2a01:4f8:1:2::1", "2a01:4f8:1:3::1", "2a01:4f8:1:4::1"], 0),
+        (["93.184.216.34", "::ffff:93.184.216.34", "93.184.216.34"], 1),
+        (["93.184.216.34", "93.184.216.35", "93.184.216.36"], 0),
+    ],
+)
+async def test_a_machine_is_bounded_whichever_of_its_addresses_it_comes_from(hosts, num_refused, monkeypatch):
+    host, counters = make_host(HARDENED, pending_per_ip_max=2)
+    monkeypatch.setattr(inbound_limit, "_upgrade", mute)
+    async with trio.open_nursery() as nursery:
+        for address in hosts:
+            nursery.start_soon(host.get_network()._handle_inbound_connection, Socket(address), None)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert counters["inbound_refused_ip"] == num_refused
+
+
+async def mute(*args):
+    await trio.sleep_forever()

@@ -7,7 +7,7 @@ from tests.swarm.hardening.kit import HARDENED, both, connect, running
 async def test_a_peers_address_is_known_to_the_scorer_unless_stock(kind):
     async with running(kind) as one, running(HARDENED) as other:
         await connect(one, other)
-        known = one.router.scorer.ip_by_peer.get(other.peer_id) == "127.0.0.1"
+        known = one.router.scorer.ip_by_peer.get(other.peer_id) == "loopback"
     assert known is (kind == HARDENED)
 
 

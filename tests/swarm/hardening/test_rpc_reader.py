@@ -143,6 +143,27 @@ async def test_a_peer_whose_rpcs_took_too_long_waits_until_they_are_paid_for(aut
     assert trio.current_time() - began_s == pytest.approx((0.9 + 0.05) / 0.05)
 
 
+async def test_a_fresh_stream_brings_no_fresh_budget():
+    async with running(HARDENED) as victim, running(HARDENED) as peer:
+        await connect(peer, victim)
+        stream = await send_raw(peer, victim, b"")
+        reading = victim.pubsub._readings[peer.peer_id]
+        reading.budget.charge(10.0, trio.current_time())
+        await stream.close()
+        await peer.host.disconnect(victim.peer_id)
+        assert await becomes(lambda: not reading.num_streams)
+        assert victim.pubsub._readings[peer.peer_id].budget.level < -9
+
+
+async def test_budgets_that_are_full_again_are_forgotten(monkeypatch):
+    monkeypatch.setattr(rpc_reader, "READINGS_MAX", 2)
+    async with running(HARDENED) as victim:
+        victim.pubsub._reading_of("in debt").budget.charge(10.0, trio.current_time())
+        for peer in "abc":
+            victim.pubsub._reading_of(peer)
+        assert set(victim.pubsub._readings) == {"in debt", "c"}
+
+
 async def test_a_peer_within_its_budget_does_not_wait(autojump_clock):
     began_s = trio.current_time()
     await reading().paid_off()

@@ -69,6 +69,17 @@ async def test_endless_streams_close_the_connection_unless_stock(kind):
     assert thrown_out is (kind == HARDENED)
 
 
+@both
+async def test_streams_that_end_at_once_close_the_connection_when_they_come_too_fast_unless_stock(kind):
+    async def deed(connection, stream):
+        for number in range(1001, 1801, 2):
+            await connection._write_frame(frame(yamux.TYPE_DATA, yamux.FLAG_SYN, number))
+            await connection._write_frame(frame(yamux.TYPE_DATA, yamux.FLAG_RST, number))
+
+    thrown_out, _, _ = await attack(kind, deed)
+    assert thrown_out is (kind == HARDENED)
+
+
 async def test_a_full_window_is_no_overrun():
     async def deed(connection, stream):
         with trio.move_on_after(0.5):

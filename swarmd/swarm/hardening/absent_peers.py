@@ -1,0 +1,44 @@
+"""Peers that have left: stock forgets only those to which it has a stream. A peer that grafts itself and refuses our stream stays
+in the mesh for good when it leaves: after 32 such visits, one after another, nobody else gets in. Scores and lists of ids stay too.
+
+The last words of a peer may also be read after it left. So each beat compares the tables with the connections.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from libp2p.pubsub.gossipsub import GossipSub
+
+from swarmd.swarm.hardening.heartbeat import SteadyHeartbeat
+
+
+class AbsentForgotten(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
+    """GossipSub that knows nothing, one beat later, of peers that are not connected."""
+
+    def forget_expired(self) -> None:
+        """Forget the absent, in pubsub too."""
+        super().forget_expired()
+        connected = self.pubsub.host.get_network().connections
+        for peer in {peer for table in self._tables() for peer in table if not connected.get(peer)}:
+            self.pubsub._handle_dead_peer(peer)
+            self.remove_peer(peer)
+
+    def _tables(self) -> list[Iterable[Any]]:
+        """All that is kept by peer id. Scores are also made of authors whom we never met."""
+        scorer, pubsub = self.scorer, self.pubsub
+        return [
+            *self.mesh.values(),
+            *self.fanout.values(),
+            *pubsub.peer_topics.values(),
+            pubsub._peer_subscription_count,
+            pubsub._last_record,
+            self.peer_protocol,
+            self.dont_send_message_ids,
+            scorer.time_in_mesh,
+            scorer.first_message_deliveries,
+            scorer.mesh_message_deliveries,
+            scorer.invalid_messages,
+            scorer.behavior_penalty,
+            scorer.equivocation_penalties,
+            scorer.ip_by_peer,
+        ]
