@@ -18,8 +18,6 @@ from swarmd.swarm.peer_book import PeerBook
 
 # Questions to connected peers: at once after a change, then ever more rarely.
 ASK_S_MIN, ASK_S_MAX = 1.0, 60.0
-# Answers given at a time, over all peers; a further asker is refused and comes back.
-ANSWERS_MAX = 16
 SAVE_S = 30.0
 
 
@@ -69,7 +67,8 @@ class Discovery:
         self._claimed: dict[str, PeerAddress] = {}
         self._agents: dict[str, str] = {}  # what connected peers call themselves
         self._ask_soon = trio.Event()
-        self._answering = trio.CapacityLimiter(ANSWERS_MAX)
+        # Who is being answered. One answer a peer at a time, and none over all: mute askers would take the places of the others.
+        self._answering: set[ID] = set()
 
     async def run(self) -> None:
         """Dial, ask and save until cancelled."""
@@ -148,7 +147,7 @@ class Discovery:
             self._counters["exchange_failed"] += 1
             return
         self._counters["exchange_asked"] += 1
-        self._agents[str(peer)] = reply.agent
+        self._note_agent(peer, reply.agent)
         teller = hearsay.voice(teller_host, str(peer))
         for hint in reply.addresses:
             self._dialler.tell(hint, teller_host, teller)
@@ -157,16 +156,15 @@ class Discovery:
 
     async def _answer(self, stream: Any) -> None:
         peer = stream.muxed_conn.peer_id
-        try:
-            self._answering.acquire_on_behalf_of_nowait(stream)
-        except trio.WouldBlock:
+        if peer in self._answering:
             self._counters["exchange_busy"] += 1
             await stream.reset()
             return
+        self._answering.add(peer)
         try:
             with trio.fail_after(exchange.EXCHANGE_S_MAX):
                 question = await exchange.read_question(stream)
-                self._agents[str(peer)] = question.agent
+                self._note_agent(peer, question.agent)
                 self._believe(question.addresses, peer)
                 await exchange.answer(stream, self._known_to(peer))
             self._counters["exchange_answered"] += 1
@@ -174,7 +172,13 @@ class Discovery:
             self._counters["exchange_failed"] += 1
             await stream.reset()
         finally:
-            self._answering.release_on_behalf_of(stream)
+            self._answering.discard(peer)
+
+    def _note_agent(self, peer: ID, agent: str) -> None:
+        if self._network.get_connections(
+            peer
+        ):  # its last word may be read after it left, and nobody would forget it
+            self._agents[str(peer)] = agent
 
     def _believe(self, claims: list[PeerAddress], peer: ID) -> None:
         seen = host_of_connection(self._network, peer)

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from swarmd.protocol.signing import Identity
+from swarmd.swarm import exchange
 from swarmd.swarm.addresses import parse
 from swarmd.swarm.dialling import BACK_OFF_S_MAX, DIALLED_PER_NET_MAX, back_off_s
 from tests.swarm.nodes import Node, batch, seed, swarm, until
@@ -66,6 +67,27 @@ async def test_a_wrong_peer_id_is_reported(nursery):
     second = await Node(2, [stale]).start(nursery)
     await until(lambda: second.service._counters["dial_wrong_peer_id"])
     assert ("bootstrap", {"address": stale, "state": "wrong_peer_id"}) in second.events
+
+
+async def test_mute_askers_do_not_take_the_places_of_others(nursery):
+    bootstrap, mute_one, asker = await swarm(nursery, 3)
+    victim = bootstrap.service._stack.host.get_id()
+    ask = mute_one.service._stack.host.new_stream
+    streams = [await ask(victim, [exchange.PROTOCOL]) for _ in range(40)]
+    await until(lambda: bootstrap.service._counters["exchange_busy"] >= 20)
+    frame = await exchange.ask(asker.service._stack.host, victim, [])
+    assert [address.peer_id for address in frame.addresses] == [mute_one.peer_id]
+    assert streams
+
+
+async def test_who_has_left_leaves_no_agent(nursery):
+    node, other = await swarm(nursery, 2)
+    discovery, gone = node.service._discovery, other.service._stack.host.get_id()
+    await until(lambda: discovery.agent_of(other.peer_id))
+    await other.stop()
+    await until(lambda: not discovery.agent_of(other.peer_id))
+    discovery._note_agent(gone, "read late")
+    assert not discovery._agents
 
 
 async def test_a_damaged_peer_book_is_counted_and_no_more(nursery, tmp_path):
