@@ -4,8 +4,9 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
-from swarmd.experiment.swarms.local_swarm import LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.e2e.watch import FAST, restarts, rounds, status, until
 
 SPLIT = (*FAST, "--solo", "--placement", "split", "--set", "update.learning_rate=1e-3")
@@ -23,15 +24,22 @@ def test_split_placement_overlaps_within_one_update_and_survives_either_childs_d
                 lambda worker=worker, before=before: restarts(node, worker) > before, f"a new {worker}", node
             )
             until(lambda done=done: rounds(node) > done + 3, f"rounds with the new {worker}", node)
-    records = [json.loads(line) for line in node.data_dir.rounds.read_text().splitlines()]
-    # a step was taken now and then, so versions moved, and some batch was generated while the update before it ran
+        # Some batch was generated while an update ran. The engine's log-probs crossed both processes: the ratio covers what that
+        # update changed. A step needs an informative rollout, which is rare at first.
+        until(lambda: any(abs(ratio - 1) > 1e-4 for ratio in ratios(node)), "a batch of one step ago", node)
+    records = records_of(node)
     assert records[-1]["policy_version"] > 0
-    assert {record["staleness"] for record in records} <= {0, 1}
-    assert any(record["staleness"] == 1 for record in records)
-    # the engine's log-probs crossed both processes: the ratio covers what an update in between changed
-    ratios = [record["mismatch_ratio_mean"] for record in records if record.get("num_steps")]
-    assert all(0.8 < ratio < 1.25 for ratio in ratios)
-    assert any(abs(ratio - 1) > 1e-4 for ratio in ratios)
+    assert {record["staleness"] for record in records} == {0, 1}
+    assert all(0.8 < ratio < 1.25 for ratio in ratios(node))
+
+
+def records_of(node: LocalNode) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in node.data_dir.rounds.read_text().splitlines()]
+
+
+def ratios(node: LocalNode) -> list[float]:
+    """Of trainer to engine, for each round that took a step."""
+    return [record["mismatch_ratio_mean"] for record in records_of(node) if record.get("num_steps")]
 
 
 def test_weights_handed_over_leave_no_file_behind(tmp_path: Path) -> None:
