@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from swarmd.cli.options import data_dir_option, json_option
-from swarmd.cli.printable import printable
+from swarmd.cli.printable import printable, readable
 from swarmd.control.client import ask
 from swarmd.datadir import locate
 
@@ -21,7 +21,7 @@ BARS = "▁▂▃▄▅▆▇█"
 def status(data_dir: str | None, as_json: bool) -> None:
     """One screen: model, round, reward, buffer, peers, health."""
     document = ask(locate(data_dir).socket, "/v1/status")
-    click.echo(json.dumps(document, indent=2) if as_json else status_screen(document))
+    click.echo(json.dumps(document, indent=2) if as_json else readable(status_screen(document)))
 
 
 @click.command("id")
@@ -34,7 +34,9 @@ def show_id(data_dir: str | None, as_json: bool) -> None:
         click.echo(json.dumps(document, indent=2))
         return
     click.echo(
-        f"peer id     {document['peer_id']}\npublic key  {document['public_key']}\nswarm       {document['swarm']}"
+        readable(
+            f"peer id     {document['peer_id']}\npublic key  {document['public_key']}\nswarm       {document['swarm']}"
+        )
     )
     for address in document["addresses"]:
         click.echo(f"address     {printable(address)}")
@@ -55,7 +57,7 @@ def healthcheck(data_dir: str | None) -> None:
     """For scripts and containers: exit 0 healthy, 1 not, 3 not running."""
     document = ask(locate(data_dir).socket, "/v1/status")
     down = [name for name, worker in document["workers"].items() if not worker["up"]]
-    click.echo(f"not healthy: {', '.join(down)} down" if down else "healthy")
+    click.echo(printable(f"not healthy: {', '.join(down)} down") if down else "healthy")
     sys.exit(1 if down else 0)
 
 

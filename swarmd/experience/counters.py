@@ -7,7 +7,9 @@ questions that the swarm has already seen: every other node would drop the rollo
 import sqlite3
 from pathlib import Path
 
+from swarmd.errors import StateError
 from swarmd.experience.store import Store
+from swarmd.protocol.types import INTEGER_MAX
 
 _SCHEMA = "CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL); INSERT INTO facts VALUES('next_counter', 0)"
 
@@ -28,6 +30,7 @@ class QuestionCounter:
         Raises:
             ValueError: `num` below 1.
             DiskFull: no space; nothing was given out.
+            StateError: the file holds no counter.
         """
         if num < 1:
             raise ValueError(f"at least one counter must be reserved, got {num}")
@@ -35,7 +38,14 @@ class QuestionCounter:
         def work(db: sqlite3.Connection) -> int:
             query = "UPDATE facts SET value = value + ? WHERE name = 'next_counter' RETURNING value"
             rows = db.execute(query, (num,)).fetchall()
-            return int(rows[0][0]) - num
+            first = rows[0][0] - num if rows and type(rows[0][0]) is int else -1
+            if not 0 <= first <= INTEGER_MAX - num:
+                raise StateError(
+                    f"{self._store.path} is damaged",
+                    f"its next counter is {rows!r:.60}",
+                    "restore your copy of it",
+                )
+            return int(first)
 
         return self._store.transaction(work)
 

@@ -4,6 +4,7 @@ A file of an older version is brought forward when it is opened; one written by 
 aside and replaced by an empty one where the caller says that its content can be spared, else it is refused too.
 """
 
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -100,17 +101,27 @@ class Store:
                     "it was written by a newer swarmd",
                     "upgrade swarmd, or move the file away",
                 )
+            if found < 0:
+                raise _damaged(f"its schema is {found}")
             db.execute("PRAGMA journal_mode=WAL")
             db.execute(f"PRAGMA synchronous={self._synchronous}")
             db.execute(f"PRAGMA journal_size_limit={LOG_BYTES_MAX}")
             steps = [self._schema] if found == 0 else self._migrations[found - 1 :]
             for version, statements in enumerate(steps, start=newest - len(steps) + 1):
                 db.executescript(f"BEGIN IMMEDIATE; {statements}; PRAGMA user_version={version}; COMMIT")
+            self._require_tables(db)
         except BaseException:
             db.close()
             raise
         self._db = db
         return db
+
+    def _require_tables(self, db: sqlite3.Connection) -> None:
+        """Raises DatabaseError for a database that has not the tables of the newest version."""
+        with contextlib.closing(sqlite3.connect(":memory:")) as model:
+            model.executescript(self._schema)
+            if missing := _columns(model) - _columns(db):
+                raise _damaged(f"it lacks {'.'.join(min(missing))}")
 
     def _move_aside(self) -> None:
         if self._db is not None:
@@ -138,6 +149,20 @@ class Store:
                 f"cannot use {self.path}", str(error), "check the disk and the file's permissions"
             )
         return error
+
+
+def _columns(db: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Every table with each of its columns."""
+    query = (
+        "SELECT m.name, c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'"
+    )
+    return set(db.execute(query).fetchall())
+
+
+def _damaged(what: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(what)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
 
 
 def _code(error: sqlite3.DatabaseError) -> int:

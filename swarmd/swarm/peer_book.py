@@ -92,7 +92,7 @@ class PeerBook:
             if content["version"] != _VERSION:
                 raise ValueError("another version")
             entries = [(parse(peer["address"]), int(peer["last_ok_s"])) for peer in content["peers"]]
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             self.num_corrupt += 1
             return
         for address, at in entries[-ADDRESSES_MAX:]:

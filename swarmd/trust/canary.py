@@ -166,7 +166,7 @@ class Memory:
                 num_external=int(state["num_external"]),
                 backoff=Backoff.from_state(state["backoff"]) if "backoff" in state else Backoff(),
             )
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return fresh
         return memory if len(memory.running) == len(memory.best) else fresh
 

@@ -1,6 +1,10 @@
 """`status`, `peers`, `id`, `stop`, `healthcheck` against a daemon that answers, and against one that does not."""
 
 import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,7 @@ from click.testing import CliRunner, Result
 from swarmd.cli.look import duration, number, peers_table, sparkline, trust_line
 from swarmd.cli.main import swarmd
 from swarmd.cli.printable import printable
+from swarmd.control import client
 from swarmd.errors import NotRunning, SwarmdError
 from swarmd.loops.status import id_document, peers_document, status_document
 from tests.cli.fake_daemon import Answers, fake_daemon
@@ -175,6 +180,57 @@ def test_a_socket_nobody_listens_on_is_no_node(tmp_path: Path) -> None:
 def test_a_daemon_that_dies_while_it_answers(tmp_path: Path, answer: bytes) -> None:
     said = ask(tmp_path, {"GET /v1/status": answer}, "status")
     assert isinstance(said.exception, SwarmdError)
+
+
+def test_an_answer_without_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "ANSWER_BYTES_MAX", 1000)
+    said = ask(tmp_path, {"GET /v1/status": b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 1001}, "status")
+    assert isinstance(said.exception, SwarmdError)
+    assert "longer than 1000 bytes" in str(said.exception)
+
+
+def test_an_answer_nested_without_end_is_an_error(tmp_path: Path) -> None:
+    said = ask(tmp_path, {"GET /v1/status": b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000}, "status")
+    assert isinstance(said.exception, SwarmdError)
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: "])
+def test_an_answer_that_drips_is_waited_for_once(tmp_path: Path, head: bytes) -> None:
+    with dripping(tmp_path / "control.sock", head), pytest.raises(SwarmdError, match="did not answer within"):
+        client.ask(tmp_path / "control.sock", "/v1/status", timeout_s=0.3)
+
+
+@contextmanager
+def dripping(path: Path, head: bytes) -> Iterator[None]:
+    """Whoever asks gets `head`, and then a byte every 0.1 s."""
+    done = threading.Event()
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(head)
+            for _ in range(50):
+                if done.wait(0.1):
+                    return
+                connection.sendall(b"1")
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+def test_who_listens_in_the_nodes_place_cannot_write_on_the_terminal(tmp_path: Path) -> None:
+    document = {"peer_id": "\x1b[2J", "public_key": "", "swarm": "\u202e", "addresses": []}
+    said = ask(tmp_path, {"GET /v1/id": (200, document)}, "id")
+    assert "\x1b" not in said.output
+    assert "\u202e" not in said.output
 
 
 def test_a_refusal_is_passed_on(tmp_path: Path) -> None:

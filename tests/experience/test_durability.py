@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,13 @@ def damage(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(4096)
         file.write(b"\xa5" * (size - 4096))
+
+
+def make_foreign(path: Path, version: int) -> None:
+    """A sound database with nothing of ours in it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("CREATE TABLE other(x)")
+        db.execute(f"PRAGMA user_version={version}")
 
 
 def fill(buffer: SwarmBuffer) -> None:
@@ -162,6 +170,30 @@ def test_a_file_that_is_no_database_is_moved_aside(tmp_path: Path, content: byte
     assert buffer.moved_aside == (tmp_path / "buffer.sqlite.corrupt-1",)
     assert buffer.moved_aside[0].read_bytes() == content
     assert add(buffer, "ann", [1]).num_added == 1
+
+
+@pytest.mark.parametrize("version", [-1, 3])
+def test_a_database_of_another_program_is_moved_aside(tmp_path: Path, version: int) -> None:
+    make_foreign(tmp_path / "buffer.sqlite", version)
+    buffer = open_buffer(tmp_path)
+    assert (len(buffer.moved_aside), buffer.counts(NOW_MS).num_rollouts) == (1, 0)
+
+
+def test_a_counter_of_another_program_is_refused(tmp_path: Path) -> None:
+    make_foreign(tmp_path / "node.sqlite", 1)
+    with pytest.raises(StateError, match="lacks facts"):
+        QuestionCounter(tmp_path / "node.sqlite")
+
+
+@pytest.mark.parametrize("value", ["-5", "9223372036854775807", "1e300", "NULL"])
+def test_a_counter_that_is_none_is_refused(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "node.sqlite"
+    QuestionCounter(path).close()
+    change = "DELETE FROM facts" if value == "NULL" else f"UPDATE facts SET value = {value}"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute(change)
+    with pytest.raises(StateError, match="next counter"):
+        QuestionCounter(path).reserve(1)
 
 
 def test_damage_found_later_costs_the_content_but_not_the_node(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def test_a_file_in_which_one_net_holds_all_places_is_cut_down(tmp_path):
         b"\xff\xfe",
         b"[" * 100_000,
         b'{"version": 1, "peers": [3]}',
+        b'{"version": 1, "peers": [{"address": "", "last_ok_s": 1e400}]}',
     ],
 )
 def test_a_damaged_file_starts_an_empty_book(tmp_path, content):

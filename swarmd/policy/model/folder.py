@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,15 +27,13 @@ from swarmd.reading import read_within
 # A header of a sharded 7B model is about 40 KB, of 100,000 tensors 12 MB; the format allows 100 MB.
 _HEADER_BYTES_MAX = 32 * 2**20
 _SIZE_MAX = 2**53
-_LAYERS = (
-    "num_hidden_layers",
-    "n_layer",
-    "num_layers",
-    "n_layers",
-    "num_experts",
-    "num_local_experts",
-    "n_routed_experts",
-)
+# The most dimensions of a tensor; weights have up to five.
+_DIMENSIONS_MAX = 16
+# The smallest kinds of numbers take a bit.
+_ELEMENTS_PER_BYTE_MAX = 8
+# "num_hidden_layers", "n_layer", "decoder_layers", "n_routed_experts", "num_blocks", whatever a kind of model calls them; but
+# Qwen2's "max_window_layers" is 28 in models of fewer.
+_LAYERS = re.compile(r"(?!max_)(.*_)?(layers?|experts?|blocks?)")
 
 
 @dataclass(frozen=True)
@@ -102,14 +101,22 @@ def read_folder(
 
 def _check_layers(name: str, config: Mapping[str, Any], num_tensors: int) -> None:
     """A library makes a layer at a time before it looks for weights, until the memory is full."""
-    for key in _LAYERS:
-        found = config.get(key)
-        if isinstance(found, int) and found > num_tensors:
+    for key, found in _numbers(config):
+        if _LAYERS.fullmatch(key) and found > num_tensors:
             raise ModelUnavailable(
                 f"model {name} cannot be read",
                 f"config.json says {key} {found}, and the weights have {num_tensors} tensors",
                 "download it again",
             )
+
+
+def _numbers(value: Any) -> Iterator[tuple[str, int]]:
+    """Every integer of a config with its key, also those of configs within it, such as that of the text part."""
+    for key, part in value.items() if isinstance(value, Mapping) else ():
+        if isinstance(part, int):
+            yield key, part
+        for inner in part if isinstance(part, list) else [part]:
+            yield from _numbers(inner)
 
 
 def check_architecture(name: str, config: Mapping[str, Any]) -> str:
@@ -262,7 +269,7 @@ def tensor_shapes(name: str, file: Path) -> dict[str, tuple[int, ...]]:
         header.pop("__metadata__", None)
         if not header:
             raise ValueError("there are no tensors in it")
-        shapes = {tensor: tuple(map(_size, entry["shape"])) for tensor, entry in header.items()}
+        shapes = {tensor: _shape(tensor, entry) for tensor, entry in header.items()}
         num_bytes = max(_size(entry["data_offsets"][1]) for entry in header.values())
         if file.stat().st_size != 8 + size + num_bytes:
             raise ValueError(f"{file.stat().st_size} bytes where the header says {8 + size + num_bytes}")
@@ -271,6 +278,21 @@ def tensor_shapes(name: str, file: Path) -> dict[str, tuple[int, ...]]:
         raise ModelUnavailable(
             f"model {name} cannot be read", f"{file}: {error}", "download it again"
         ) from None
+
+
+def _shape(tensor: str, entry: Mapping[str, Any]) -> tuple[int, ...]:
+    """A tensor's sizes, whose product its bytes have room for: the product of a million sizes takes hours."""
+    shape, (begin, end) = entry["shape"], map(_size, entry["data_offsets"])
+    if not isinstance(shape, list) or len(shape) > _DIMENSIONS_MAX:
+        raise ValueError(
+            f"tensor {tensor!r:.80} has no shape, or one of more than {_DIMENSIONS_MAX} dimensions"
+        )
+    sizes = tuple(map(_size, shape))
+    if math.prod(sizes) > _ELEMENTS_PER_BYTE_MAX * (end - begin):
+        raise ValueError(
+            f"tensor {tensor!r:.80} has more elements than its {end - begin} bytes have room for"
+        )
+    return sizes
 
 
 def _size(value: Any) -> int:

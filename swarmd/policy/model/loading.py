@@ -1,11 +1,13 @@
 """A model's folder to a live model and its tokeniser, importing from transformers only what that takes."""
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from swarmd.errors import ModelUnavailable, NoDevice, OutOfMemory
 from swarmd.policy.memory import is_out_of_memory
+from swarmd.policy.model.folder import tensor_shapes, weight_files
 from swarmd.policy.model.tokenise import Tokeniser
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 # Without a limit in its config a model is given this much context; only the cache's memory depends on it.
 _CONTEXT_TOKENS_MAX = 32768
+# Parameters of a model for each that its weights hold; a library may count shared ones twice.
+_PARAMETERS_FACTOR_MAX = 2
 
 
 def load_tokeniser(path: Path) -> Tokeniser:
@@ -44,7 +48,7 @@ def load_model(path: Path, device: str) -> Any:
     Where the model is narrower than float32, the learner keeps master weights that are not.
 
     Raises:
-        ModelUnavailable: transformers does not know its kind, or a file is damaged.
+        ModelUnavailable: transformers does not know its kind, a file is damaged, or tensors are missing.
         NoDevice: the device is not there.
         OutOfMemory: it does not fit.
     """
@@ -56,8 +60,19 @@ def load_model(path: Path, device: str) -> Any:
     transformers_logging.disable_progress_bar()  # stderr is a log file
     check_device(device)
     try:
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype_of(device), local_files_only=True)
+        _require_room(path)
+        model, found = AutoModelForCausalLM.from_pretrained(
+            path, dtype=dtype_of(device), local_files_only=True, output_loading_info=True
+        )
+        if lacking := sorted(found["missing_keys"]):
+            raise ModelUnavailable(
+                f"the model in {path} is not complete",
+                f"its weights lack {len(lacking)} of the tensors that its config asks for, first {lacking[0]}",
+                "download it again: random numbers would stand in for them",
+            )
         return model.to(device).eval()
+    except ModelUnavailable:
+        raise
     except Exception as error:  # whatever a library makes of a config with a word in a number's place
         if not is_out_of_memory(error):
             raise ModelUnavailable(
@@ -70,6 +85,27 @@ def load_model(path: Path, device: str) -> Any:
             str(error).partition("\n")[0],
             "take a smaller model, or free memory",
         ) from error
+
+
+def _require_room(path: Path) -> None:
+    """Refuse a config that asks for far more than the weights hold: transformers makes up what is missing, and fills the memory."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(path, local_files_only=True)
+    with torch.device("meta"):  # shapes alone
+        wanted = sum(one.numel() for one in AutoModelForCausalLM.from_config(config).parameters())
+    held = sum(
+        math.prod(shape)
+        for file in weight_files(str(path), path)
+        for shape in tensor_shapes(str(path), file).values()
+    )
+    if wanted > _PARAMETERS_FACTOR_MAX * held:
+        raise ModelUnavailable(
+            f"the model in {path} is not complete",
+            f"its config asks for {wanted} parameters, and its weights hold {held}",
+            "download it again",
+        )
 
 
 def dtype_of(device: str) -> "torch.dtype":

@@ -67,6 +67,10 @@ def _read(request: str) -> ChatFrame:
         raise _refused("it does not hand a question on once and as it is")
     if spaced not in (plain, f"{before}{SPACED}{after}"):
         raise _refused("it treats questions differently")
+    try:
+        (before + after).encode()
+    except UnicodeEncodeError:  # no tokenizer takes it: every prompt of a run would fail
+        raise _refused("it makes half a surrogate pair, which is no text") from None
     return ChatFrame(before, after, trims=spaced == plain)
 
 

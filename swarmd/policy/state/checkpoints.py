@@ -140,7 +140,7 @@ def damage(path: Path, *, contents: bool = True) -> str:
         _refuse_newer(_state(path)["format"], path)
     except OSError as error:
         return f"{Path(error.filename or path).name}: {error.strerror}"
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         return f"{MANIFEST_FILE} or {STATE_FILE} cannot be read ({type(error).__name__})"
     return ""
 

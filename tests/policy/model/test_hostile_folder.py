@@ -4,10 +4,12 @@ import contextlib
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from swarmd.errors import ModelUnavailable
 from swarmd.policy.model.loading import load_model, load_tokeniser
@@ -175,6 +177,42 @@ def test_an_end_token_is_a_number(folder: Path, eos: Any) -> None:
         load_tokeniser(folder)
 
 
+@pytest.mark.parametrize("shape", [[2**53] * 100_000, [2**53] * 10, [3], [[1]], "11", 1])
+def test_a_shape_that_its_bytes_have_no_room_for_is_refused_at_once(folder: Path, shape: Any) -> None:
+    header = json.dumps({"a": {"dtype": "F64", "shape": shape, "data_offsets": [0, 0]}}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    began_s = time.process_time()
+    with pytest.raises(ModelUnavailable, match="cannot be read"):
+        resolve_model(str(folder))
+    assert time.process_time() - began_s < 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"text_config": {"num_hidden_layers": 10**8}}, {"decoder_layers": 10**8}, {"a": [{"n_layer": 10**8}]}],
+)
+def test_more_layers_than_tensors_are_refused_whatever_they_are_called(folder: Path, changes: Json) -> None:
+    edit(folder, "config.json", **changes)
+    with pytest.raises(ModelUnavailable, match="100000000, and the weights have"):
+        resolve_model(str(folder))
+
+
+def test_a_config_that_asks_for_more_than_the_weights_hold_is_refused_before_it_takes_memory(
+    folder: Path,
+) -> None:
+    edit(folder, "config.json", vocab_size=10**9)
+    with pytest.raises(ModelUnavailable, match="parameters, and its weights hold"):
+        load_model(folder, "cpu")
+
+
+def test_weights_that_lack_a_tensor_are_no_model(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.norm.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelUnavailable, match="lack 1 of the tensors"):
+        load_model(folder, "cpu")
+
+
 def test_a_file_past_its_limit_is_refused(folder: Path) -> None:
     os.truncate(folder / "tokenizer.json", 129 * 2**20)
     with pytest.raises(ModelUnavailable, match="the limit is 134217728"):
@@ -322,6 +360,7 @@ def test_published_configs_pass_whole(folder: Path, tmp_path: Path, config: Json
         ("{{ messages[0].content | upper }}", "as it is"),
         ("{{ messages[0].content }}{{ messages[0].content }}", "once"),
         ("{{ 'x' if messages[0].content.startswith(' ') else messages[0].content }}", "differently"),
+        ("{{ messages[0].content }}{{ '\\ud800' }}", "surrogate"),
         ("{# " + "x" * 2**18 + " #}{{ messages[0].content }}", "the limit is"),
     ],
 )
