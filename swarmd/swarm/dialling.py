@@ -24,6 +24,8 @@ from swarmd.swarm.host import host_of_connection
 from swarmd.swarm.nets import net_of, plain, source_towards
 
 BACK_OFF_S_MIN, BACK_OFF_S_MAX = 1.0, 60.0
+# Who takes us and drops us sooner failed: it would else be dialled again every second, and 200 such addresses keep a core busy.
+LIFE_S_GOOD = 10.0
 # An address that once worked is dropped after this many failures in a row, about six minutes.
 FAILURES_MAX = 10
 # Addresses kept beside the operator's: as many as the book has. Else peers that come and go would pile up.
@@ -44,6 +46,7 @@ class _Known:
     is_operators: bool
     num_failures: int = 0
     due_at: float = 0.0
+    dialled_at: float = -math.inf
     last: Dialled | None = None
 
 
@@ -107,8 +110,17 @@ class Dialler:
         if not connected:
             for known in self._known.values():
                 if known.address.peer_id == peer_id:
-                    known.due_at = trio.current_time() + self._rng.uniform(0.1, BACK_OFF_S_MIN)
+                    self._lost(known)
         self._changed.set()
+
+    def _lost(self, known: _Known) -> None:
+        now = trio.current_time()
+        if now - known.dialled_at < LIFE_S_GOOD:
+            known.num_failures += 1
+            known.due_at = now + back_off_s(known.num_failures, self._rng)
+        else:
+            known.num_failures = 0
+            known.due_at = now + self._rng.uniform(0.1, BACK_OFF_S_MIN)
 
     def tell(self, hint: PeerAddress, teller_host: str, teller: str) -> None:
         """An address that a peer named; `teller` is whose word it is (`hearsay.voice`)."""
@@ -246,19 +258,20 @@ class Dialler:
         self._hints.ended(hint, connected=connected, now=trio.current_time())
         if connected:  # no longer hearsay
             self._keep(hint, is_operators=False)
+            self._known[hint.text].dialled_at = trio.current_time()
             self._known[hint.text].due_at = trio.current_time() + BACK_OFF_S_MIN
         self._changed.set()
 
     async def _try_known(self, known: _Known) -> None:
+        known.dialled_at = trio.current_time()
         result = await self._dial(known.address)
         del self._under_way[known.address.peer_id]
         if known.is_operators and result is not known.last:
             self._report(known.address.text, result)
         known.last = result
         if result is Dialled.CONNECTED:
-            known.num_failures = 0
-            # A peer that takes us and drops us at once must not be dialled in a tight loop.
-            known.due_at = trio.current_time() + BACK_OFF_S_MIN
+            # Perhaps it has dropped us already (`_lost`).
+            known.due_at = max(known.due_at, trio.current_time() + BACK_OFF_S_MIN)
         else:
             known.num_failures += 1
             known.due_at = trio.current_time() + back_off_s(known.num_failures, self._rng)

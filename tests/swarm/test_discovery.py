@@ -10,7 +10,7 @@ import trio
 from swarmd.protocol.signing import Identity
 from swarmd.swarm import exchange
 from swarmd.swarm.addresses import parse
-from swarmd.swarm.dialling import BACK_OFF_S_MAX, DIALLED_PER_NET_MAX, back_off_s
+from swarmd.swarm.dialling import BACK_OFF_S_MAX, DIALLED_PER_NET_MAX, LIFE_S_GOOD, back_off_s
 from tests.swarm.nodes import Node, batch, seed, swarm, until
 
 STRANGER = Identity.from_seed(seed(99)).peer_id
@@ -88,6 +88,18 @@ async def test_who_has_left_leaves_no_agent(nursery):
     await until(lambda: not discovery.agent_of(other.peer_id))
     discovery._note_agent(gone, "read late")
     assert not discovery._agents
+
+
+async def test_who_takes_us_and_drops_us_at_once_is_dialled_ever_more_rarely(nursery):
+    bootstrap, node = await swarm(nursery, 2)
+    dialler = node.service._discovery._dialler
+    known = dialler._known[bootstrap.address]
+    for _ in range(7):
+        dialler.connection_changed(bootstrap.peer_id, connected=False)
+    assert known.due_at - trio.current_time() > BACK_OFF_S_MAX / 2 - 1
+    known.dialled_at -= LIFE_S_GOOD
+    dialler.connection_changed(bootstrap.peer_id, connected=False)
+    assert known.due_at - trio.current_time() <= 1
 
 
 async def test_a_damaged_peer_book_is_counted_and_no_more(nursery, tmp_path):
