@@ -25,7 +25,7 @@ from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.draws import Admission, Pool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.experience.sampling import Strategy
-from swarmd.experience.store import Store
+from swarmd.experience.store import Store, damaged
 from swarmd.protocol.types import Rollout, VerifiedBatch
 
 
@@ -290,16 +290,20 @@ def _encode(
 
 
 def _decode(author: bytes, dataset: int, counter: int, payload: bytes) -> ScoredRollout:
-    prompt, created_ms, policy_version, completions = json.loads(payload)
+    try:  # SQLite has no checksums: a failing disk's bytes come as they are
+        prompt, created_ms, policy_version, completions = json.loads(payload)
+        scored = tuple(
+            ScoredCompletion(text, finished, reward, None, logprob_sum, num_tokens)
+            for text, finished, reward, logprob_sum, num_tokens in completions
+        )
+    except (ValueError, TypeError, RecursionError) as error:
+        raise damaged(f"a rollout in it cannot be read: {error}") from None
     return ScoredRollout(
         author=author,
         dataset=dataset,
         counter=counter,
         prompt=prompt,
-        completions=tuple(
-            ScoredCompletion(text, finished, reward, None, logprob_sum, num_tokens)
-            for text, finished, reward, logprob_sum, num_tokens in completions
-        ),
+        completions=scored,
         created_ms=created_ms,
         policy_version=policy_version,
         external=True,

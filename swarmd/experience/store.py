@@ -102,7 +102,7 @@ class Store:
                     "upgrade swarmd, or move the file away",
                 )
             if found < 0:
-                raise _damaged(f"its schema is {found}")
+                raise damaged(f"its schema is {found}")
             db.execute("PRAGMA journal_mode=WAL")
             db.execute(f"PRAGMA synchronous={self._synchronous}")
             db.execute(f"PRAGMA journal_size_limit={LOG_BYTES_MAX}")
@@ -121,7 +121,7 @@ class Store:
         with contextlib.closing(sqlite3.connect(":memory:")) as model:
             model.executescript(self._schema)
             if missing := _columns(model) - _columns(db):
-                raise _damaged(f"it lacks {'.'.join(min(missing))}")
+                raise damaged(f"it lacks {'.'.join(min(missing))}")
 
     def _move_aside(self) -> None:
         if self._db is not None:
@@ -159,7 +159,8 @@ def _columns(db: sqlite3.Connection) -> set[tuple[str, str]]:
     return set(db.execute(query).fetchall())
 
 
-def _damaged(what: str) -> sqlite3.DatabaseError:
+def damaged(what: str) -> sqlite3.DatabaseError:
+    """What SQLite itself raises for a damaged file: raised within a transaction, it moves the file aside or refuses it."""
     error = sqlite3.DatabaseError(what)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error
