@@ -1,4 +1,4 @@
-"""What a dataset pays for answers that solve nothing: constants, copies of a piece of the question, and three tiny programs.
+"""What a dataset pays for answers that solve nothing: constants, copies of a piece of the question, and tiny programs.
 
 The best of each kind is chosen on one sample of questions and measured on another, so that no figure is owed to luck.
 """

@@ -1,4 +1,4 @@
-"""Answers that a question's own text gives away: its pieces by their place, and three tiny programs over its numbers.
+"""Answers that a question's own text gives away: its pieces by their place, and tiny programs over its numbers.
 
 Nothing here understands a question. A policy finds such answers long before it solves anything.
 """
@@ -17,6 +17,13 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _FRAMED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'|`([^`\n]+)`|(\$[^$\n]+\$)|\(([^()\n]+)\)|\[([^\[\]\n]+)\]")
 _LABEL = re.compile(r"^[.\s]*(?:\d+\.|\w+:)\s*")
 _MARKS = ".,:;?!()[]\"'`"
+# The largest number, the second largest and so on, and the smallest ones likewise.
+_RANKS = {
+    "largest number": -1,
+    "second largest number": -2,
+    "smallest number": 0,
+    "second smallest number": 1,
+}
 
 
 def _numbers(question: str) -> list[str]:
@@ -69,6 +76,11 @@ def _most_frequent_number(question: str) -> str | None:
     return counted[0][0] if counted else None
 
 
+def _ranked(place: int) -> Answer:
+    """The number at this place in ascending order."""
+    return _piece(lambda question: sorted(_numbers(question), key=float), place)
+
+
 COPIES: Mapping[str, Answer] = {
     "whole question": lambda question: question,
     "behind the last colon": _after_colon,
@@ -87,6 +99,7 @@ PROGRAMS: Mapping[str, Answer] = {
     "first number": _piece(_numbers, 0),
     "last number": _piece(_numbers, -1),
     "most frequent number": _most_frequent_number,
+    **{name: _ranked(place) for name, place in _RANKS.items()},
 }
 KINDS: Mapping[str, Callable[[str], str]] = {
     "first three words": lambda question: " ".join(question.split()[:3]),

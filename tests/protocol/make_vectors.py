@@ -29,6 +29,7 @@ from tests.protocol.craft import (
     signed,
     stored_frame,
 )
+from tests.protocol.inference_cases import inference_cases
 from tests.protocol.json_cases import json_cases
 from tests.protocol.limit_cases import limit_cases
 from tests.protocol.manifest_cases import manifest_cases
@@ -59,6 +60,7 @@ def vectors() -> dict[str, dict[str, Any]]:
         "manifest": _manifest(),
         "golden": _golden(),
         "questions": _questions(),
+        "inference": _inference(),
         "messages": _messages(),
         "rules": _rules(),
         "limits": _limits(),
@@ -138,6 +140,13 @@ def _questions() -> dict[str, Any]:
     return {
         "about": "The seed of the question at an address, for the manifests of manifest.json.",
         "cases": cases,
+    }
+
+
+def _inference() -> dict[str, Any]:
+    return {
+        "about": "Premises over their variables, the facts, the right answer (null: no question), and what answers earn.",
+        "cases": inference_cases(),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.second import ed25519, golden, manifest, peers
+from tests.protocol.second import ed25519, golden, inference, manifest, peers
 from tests.protocol.second.formats import Bad, Msgpack
 from tests.protocol.second.judge import judge
 from tests.protocol.second.zstd import zstd_content
@@ -101,6 +101,14 @@ def test_the_second_reader_writes_floats_as_the_form_has_them():
         for value in (struct.unpack(">d", bits.to_bytes(8, "big"))[0], bits / 2**60, bits % 10**6 / 10**4):
             if math.isfinite(value):
                 assert golden.form(value) == json.dumps(value)
+
+
+@pytest.mark.parametrize("case", file("inference")["cases"], ids=lambda case: case["name"])
+def test_the_second_reader_agrees_on_what_an_inference_earns(case):
+    given = case["premises"], case["variables"]
+    assert sorted(map(inference.written, inference.facts(*given))) == case["facts"]
+    assert inference.right(*given) == case["right"]
+    assert {answer: inference.reward(answer, *given) for answer in case["answers"]} == case["answers"]
 
 
 @pytest.mark.parametrize("case", file("peers")["cases"], ids=lambda case: case["name"])

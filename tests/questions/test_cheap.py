@@ -81,6 +81,26 @@ def test_the_most_frequent_number(question: str, answer: str | None) -> None:
     assert PROGRAMS["most frequent number"](question) == answer
 
 
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("largest number", "10"),
+        ("second largest number", "9.5"),
+        ("smallest number", "-20"),
+        ("second smallest number", "2"),
+    ],
+)
+def test_a_number_by_its_size(name: str, answer: str) -> None:
+    assert PROGRAMS[name]("9.5 and 2, -20, 10") == answer
+    assert PROGRAMS[name]("no number") is None
+
+
+def test_the_largest_number_is_found_where_it_is_often_the_answer() -> None:
+    row = row_of("lcm", min_numbers=2, max_numbers=3, min_value=2, max_value=20)
+    assert row.program.name == "largest number"
+    assert row.program.reward > 0.15
+
+
 def test_the_same_manifest_gives_the_same_row() -> None:
     assert row_of("lcm") == row_of("lcm")
 
