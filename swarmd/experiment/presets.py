@@ -109,7 +109,7 @@ _CHOICES = (
 _TINY_CHOICES = (
     (
         "model and questions",
-        "0.6 million parameters and seven short tasks, not 0.5 billion and nine datasets",
+        "0.6 million parameters and five short tasks, not 0.5 billion and nine datasets",
     ),
     ("learning rate", "3e-4 unless an arm names another: ratios depend on it"),
     *_CHOICES,

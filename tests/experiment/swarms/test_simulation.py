@@ -12,6 +12,7 @@ from swarmd.experiment.cell import Cell, NodeSpec, Stopped, experiment_of, run_c
 from swarmd.experiment.scenarios import SCENARIOS, nodes_of
 from swarmd.experiment.swarms.simulation import EPOCH_MS
 from swarmd.experiment.swarms.workers import InProcess, SharedScorer
+from swarmd.protocol.manifest import load_manifest
 
 SETTINGS = {
     "experience.mix": "2/2",
@@ -132,7 +133,10 @@ def test_scenarios():
         nodes = nodes_of(name, 8, "tiny", 100)
         assert [node.name for node in nodes] == [f"node-{number}" for number in range(8)]
     assert [node.speed for node in nodes_of("mixed", 8, "tiny", 100)].count(0.1) == 1
-    asked = Counter(name for node in nodes_of("specialised", 7, "tiny", 100) for name in node.datasets)
+    num_tasks = len(load_manifest("tiny").datasets)
+    asked = Counter(
+        name for node in nodes_of("specialised", num_tasks, "tiny", 100) for name in node.datasets
+    )
     assert set(asked.values()) == {2}
     assert [node.joins_at_round for node in nodes_of("late", 4, "tiny", 100)] == [0, 0, 0, 50]
     assert [node.rounds_after for node in nodes_of("late", 4, "tiny", 100)] == [0, 0, 0, 100]
