@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.experiment.swarms.local_swarm import LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.e2e.watch import FAST, alive, descendants, restarts, rounds, status, until
 
 pytestmark = [
@@ -18,6 +18,11 @@ pytestmark = [
 # An engine's start imports for a quarter of a minute of computing, on machines that others use as well.
 PATIENCE_S = 420.0
 VLLM = (*FAST, "--solo", "--set", "policy.engine=vllm", "--set", "update.learning_rate=1e-3")
+
+
+def version(node: LocalNode) -> int:
+    records = [json.loads(line) for line in node.data_dir.rounds.read_text().splitlines()]
+    return records[-1]["policy_version"]
 
 
 @pytest.mark.parametrize("placement", ["shared", "split"])
@@ -31,8 +36,10 @@ def test_a_node_outlives_its_engine_and_no_engine_outlives_its_node(tmp_path: Pa
         os.kill(status(node)["workers"]["generation"]["pid"], signal.SIGSEGV)
         until(lambda: restarts(node, "generation") > before, "a new engine", node, patience_s=PATIENCE_S)
         until(lambda: rounds(node) > done + 3, "rounds with the new engine", node, patience_s=PATIENCE_S)
-        records = [json.loads(line) for line in node.data_dir.rounds.read_text().splitlines()]
-        assert records[-1]["policy_version"] > 0  # so weights were handed over
+        # a step needs an informative rollout, which is rare at first; after it weights are handed over
+        until(lambda: version(node) > 0, "a step", node, patience_s=PATIENCE_S)
+        updated = rounds(node)
+        until(lambda: rounds(node) > updated + 1, "rounds with other weights", node, patience_s=PATIENCE_S)
         assert node.process is not None
         below = descendants(node.process.pid)
         assert status(node)["workers"]["generation"]["pid"] in below
