@@ -16,6 +16,7 @@ from tests.attack.attackers import Attackers, Scene
 from tests.attack.checks import Check
 from tests.attack.deeds import HARMFUL, TOGETHER_GROUPS
 from tests.attack.looks import Look, book, look, losses, records
+from tests.attack.probes import local_port
 from tests.attack.ring import hostile_id
 from tests.attack.traps import Traps
 
@@ -104,7 +105,11 @@ def run_trial(
         last = {node.name: Look(node.name, False, False) for node in swarm.nodes}
         if attacked:
             _wait_until_listening(swarm)
-            scene = Scene("tiny", [node.address for node in swarm.nodes], traps.markers, traps.port, seed)
+            addresses, ports = (
+                [node.address for node in swarm.nodes],
+                [local_port(node) for node in swarm.nodes],
+            )
+            scene = Scene("tiny", addresses, traps.markers, traps.port, seed, local_ports=ports)
             log = root / "attackers.log"
             with Attackers(groups, scene, guard, log) as attackers:
                 attackers.wait_until_begun()

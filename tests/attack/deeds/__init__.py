@@ -64,11 +64,12 @@ TOGETHER_GROUPS = (
     ("forged-questions", "stolen-replayed", "bombs", "malformed", FIELDS),
     ("flood-one",),
     ("flood-twenty",),
-    ("half-open", "garbage-protocols", CANNON),
+    ("half-open", "garbage-protocols"),
     ("slow-readers",),
     ("page", "squat"),
 )
 TOGETHER_TEXT = (
-    "all at once, without garbage-right and sign-inverted (harmful sends both), cheap-proof and mute-bootstrap; "
+    "all at once, without garbage-right and sign-inverted (harmful sends both), cheap-proof, mute-bootstrap, and cannon, whom"
+    " nobody asks where nodes have enough neighbours; "
     "half-open with a third of its connections, squat with a twelfth, flood-twenty with five identities"
 )
