@@ -36,8 +36,8 @@ def memory(
     """What a model needs, what is free, every plan, and the one a start would take; nothing is downloaded."""
     from swarmd.config import load_config
     from swarmd.errors import ModelUnavailable
-    from swarmd.launch import count_gpus, place
-    from swarmd.planning import memory_choice
+    from swarmd.node.children import count_gpus, place
+    from swarmd.node.memory import memory_choice
     from swarmd.policy.model.resolve import resolve_device, resolve_model
     from swarmd.policy.plans.report import document, screen
 

@@ -68,7 +68,7 @@ def start(**options: Any) -> None:
 
     import trio
 
-    from swarmd.node import run_node
+    from swarmd.node.life import run_node
 
     async def run() -> None:
         await run_node(config, data_dir, rounds_max=options["rounds"], explicit=set(flags), say=say)

@@ -21,11 +21,11 @@ from swarmd.control.client import ask
 from swarmd.datadir import DataDir, Lock, claim, load_identity_seed
 from swarmd.errors import ConfigError, NotRunning
 from swarmd.experience.counters import QuestionCounter
-from swarmd.launch import network_spec, scorer_spec
+from swarmd.experience.streams import Streams
 from swarmd.loops.ask import Ask, Question, datasets_named
 from swarmd.loops.ports import Caller, Say, wall_clock_ms
-from swarmd.loops.streams import Streams
-from swarmd.parts import find_manifest
+from swarmd.node.children import network_spec, scorer_spec
+from swarmd.node.parts import find_manifest
 from swarmd.policy.state.checkpoints import read_state
 from swarmd.processes.supervise import Child, ChildSpec
 from swarmd.protocol.manifest import Manifest

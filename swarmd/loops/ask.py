@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from swarmd.errors import ConfigError
+from swarmd.experience.streams import Streams
 from swarmd.loops.ports import SCORER_HANG_S, Caller, RunBlocking
-from swarmd.loops.streams import Streams
 from swarmd.protocol.manifest import Manifest
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from swarmd.errors import LocalError
+from swarmd.experience.streams import Streams
 from swarmd.loops.ask import choose_dataset
 from swarmd.loops.ports import MODEL_HANG_S, SCORER_HANG_S, Caller, NowMs
 from swarmd.loops.progress import mean
-from swarmd.loops.streams import Streams
 from swarmd.protocol.manifest import Manifest
 
 log = logging.getLogger(__name__)

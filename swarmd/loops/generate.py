@@ -17,13 +17,13 @@ from swarmd.errors import LocalError
 from swarmd.experience.advantages import level
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.experience.streams import Streams
+from swarmd.fair.bucket import Bucket
 from swarmd.loops.ask import Ask, Question
 from swarmd.loops.ports import MODEL_HANG_S, SCORER_HANG_S, Caller, NowMs
 from swarmd.loops.progress import Progress
-from swarmd.loops.streams import Streams
 from swarmd.metrics import Metrics
 from swarmd.protocol.types import COMPLETION_BYTES_MAX, Completion, Rollout
-from swarmd.trust.bucket import Bucket
 from swarmd.trust.proof import Text
 
 log = logging.getLogger(__name__)

@@ -16,13 +16,12 @@ import trio
 
 from swarmd.errors import LocalError
 from swarmd.experience.buffer import BufferCounts
+from swarmd.experience.effective import effective_number
 from swarmd.loops.ports import Caller, RunBlocking
 from swarmd.loops.progress import Progress
-from swarmd.loops.status import RECENT_ROUNDS
 from swarmd.metrics import CounterMirror, Metrics
 from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import peer_id_of
-from swarmd.trust.effective import effective_number
 
 log = logging.getLogger(__name__)
 LAG_INTERVAL_S = 1.0
@@ -95,7 +94,7 @@ class Observe:
         }
 
     def _recent(self) -> list[dict[str, Any]]:
-        return list(self.progress.rounds)[-RECENT_ROUNDS:]
+        return self.progress.recent
 
     async def _network(self, network: Caller) -> None:
         try:

@@ -16,11 +16,13 @@ from swarmd.errors import SwarmdError
 from swarmd.experience.capability import Capability
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
-from swarmd.trust.canary import Memory
+from swarmd.loops.canary.memory import Memory
 from swarmd.trust.proof import OwnWork
 
 # Rounds kept in memory for `swarmd status`; the whole history is in rounds.jsonl.
 ROUNDS_KEPT = 1000
+# Rounds over which the status averages rewards: long enough to be calm at 32 completions a round.
+RECENT_ROUNDS = 20
 # Authors whose used rollouts are counted; past it the one whose were used longest ago is forgotten. New identities cost a peer
 # nothing, and the counts go into every checkpoint: 4,096 are 250 KB there.
 AUTHORS_KEPT = 4096
@@ -60,6 +62,11 @@ class Progress:
     generate_error: SwarmdError | None = None
     checkpoint_error: SwarmdError | None = None
     _changed: trio.Event = field(default_factory=trio.Event)
+
+    @property
+    def recent(self) -> list[dict[str, Any]]:
+        """The last `RECENT_ROUNDS` rounds' records."""
+        return list(self.rounds)[-RECENT_ROUNDS:]
 
     def resume(self, state: Mapping[str, Any], policy_version: int) -> None:
         """Go on from the checkpoint that the weights were loaded from; an empty `state` is a start from nothing."""

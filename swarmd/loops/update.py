@@ -15,16 +15,16 @@ import trio
 
 from swarmd.errors import BY_NAME, ChildDied, LocalError, OutOfMemory
 from swarmd.experience.buffer import Sample
+from swarmd.experience.fitting import EXTERNAL_BYTES_MAX, within_bytes
 from swarmd.experience.own import Balance, OwnExperience
 from swarmd.experience.rollouts import ScoredRollout
+from swarmd.experience.streams import Streams
+from swarmd.loops.canary.go_back import Rollback
 from swarmd.loops.evaluate import Evaluate
-from swarmd.loops.fitting import EXTERNAL_BYTES_MAX, within_bytes
 from swarmd.loops.hand_over import handed_over
 from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs, RunBlocking
 from swarmd.loops.progress import Progress
 from swarmd.loops.record import count_round, finite_or_none, round_record, used_by_author
-from swarmd.loops.rollback import Rollback
-from swarmd.loops.streams import Streams
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
 

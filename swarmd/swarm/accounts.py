@@ -4,7 +4,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from swarmd.trust.bucket import Bucket
+from swarmd.fair.bucket import Bucket
 from swarmd.trust.evidence import SIGNED_RULES, Evidence
 
 # Forwarders remembered, connected or not. Double is another 50 KB.

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import trio
 
-from swarmd.trust.bucket import Bucket
+from swarmd.fair.bucket import Bucket
 
 LOOK_S = 0.05
 # A queue that did not get shorter for so long belongs to a frozen peer. Half mistakes a busy machine for one; double lets one

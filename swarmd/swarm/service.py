@@ -17,6 +17,7 @@ import trio
 from libp2p.peer.id import ID
 
 from swarmd.errors import LocalError, SwarmdError, Temporary
+from swarmd.fair.judge import Judge, Line
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES, Outcome, Verdict, validate
 from swarmd.protocol.seen import Seen
@@ -27,7 +28,6 @@ from swarmd.swarm.dial import Dialled
 from swarmd.swarm.discovery import Discovery
 from swarmd.swarm.gate import Gate
 from swarmd.swarm.host import Stack, build, host_of_connection, limits_from
-from swarmd.swarm.judging import Judge, Line
 from swarmd.swarm.notifee import Notifee
 from swarmd.swarm.pacing import Patience
 from swarmd.swarm.peer_book import PeerBook

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from swarmd.fair.bucket import Bucket
 from swarmd.protocol.types import Completion, RolloutBatch
-from swarmd.trust.bucket import Bucket
 
 Quota = Literal["bytes", "tokens", "cpu"]
 QUOTAS: tuple[Quota, ...] = ("bytes", "tokens", "cpu")

@@ -19,9 +19,9 @@ import trio
 
 from swarmd.config import load_config
 from swarmd.datadir import DataDir
-from swarmd.parts import Node, build
-from swarmd.trust.backoff import Backoff
-from swarmd.wiring import make_update
+from swarmd.loops.canary.backoff import Backoff
+from swarmd.node.parts import Node, build
+from swarmd.node.wiring import make_update
 from tests.attack.checks import Check
 from tests.attack.skill import HOSTILE, SkilledPolicy
 from tests.attack.worst import EVERY_ROUNDS, worth_a_fall

@@ -13,8 +13,8 @@ from typing import Any
 
 from swarmd.experiment.swarms.local_swarm import LocalNode
 from swarmd.trust.peer_key import peer_id_of_key
-from swarmd.trust.record import decode_into
 from swarmd.trust.standing import Standings
+from swarmd.trust.standings_file import decode_into
 from tests.e2e.watch import descendants
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")

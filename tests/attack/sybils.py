@@ -18,8 +18,8 @@ from pathlib import Path
 from swarmd.config import load_config
 from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.draws import Admission
+from swarmd.experience.unproven import unproven_max
 from swarmd.protocol.types import Completion, Header, Rollout, RolloutBatch, SignedBatch, VerifiedBatch
-from swarmd.trust.unproven import unproven_max
 from tests.attack.checks import Check
 
 NUM_HONEST = (8, 32, 128)

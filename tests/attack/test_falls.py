@@ -4,7 +4,7 @@ from pathlib import Path
 
 import trio
 
-from swarmd.trust.backoff import Backoff
+from swarmd.loops.canary.backoff import Backoff
 from tests.attack.falls import Outcome, Scene, falls_checks, play, scenes
 from tests.attack.skill import Weights
 from tests.attack.worst import worth_a_fall

@@ -7,8 +7,8 @@ import pytest
 from swarmd.datadir import DataDir
 from swarmd.experiment.swarms.local_swarm import LocalNode, local_identity
 from swarmd.protocol.signing import Identity
-from swarmd.trust.record import encode, rows_of
 from swarmd.trust.standing import Standings
+from swarmd.trust.standings_file import encode, rows_of
 from tests.attack.looks import Book, book
 
 NOW_S = 1_800_000_000.0

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from swarmd.trust.backoff import FORGOTTEN_AFTER, Backoff
+from swarmd.loops.canary.backoff import FORGOTTEN_AFTER, Backoff
 
 # Rounds between two measurements, the default of `trust.canary_rounds`.
 EVERY_ROUNDS = 20

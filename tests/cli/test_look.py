@@ -16,10 +16,10 @@ from swarmd.cli.main import swarmd
 from swarmd.cli.printable import printable
 from swarmd.control import client
 from swarmd.errors import NotRunning, SwarmdError
-from swarmd.loops.status import id_document, peers_document, status_document
+from swarmd.node.status import id_document, peers_document, status_document
 from tests.cli.fake_daemon import Answers, fake_daemon
 from tests.loops.fakes import MS, peer_row
-from tests.loops.test_status import ABOUT, UP, progress, record, with_peers
+from tests.node.test_status import ABOUT, UP, progress, record, with_peers
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\n\u202e\u200b\x00\x9b31m"
 

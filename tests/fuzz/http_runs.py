@@ -23,11 +23,11 @@ from urllib.parse import parse_qsl, unquote
 
 import trio
 
-from swarmd.api import Api
 from swarmd.control.gate import gate_of
 from swarmd.control.http import BODY_BYTES_MAX, End, Service
 from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.control.target import FIELDS_MAX, BadTarget, parse_target
+from swarmd.node.api import Api
 from tests.control.nasty import BODIES, FIELDS, HOSTS, METHODS, TARGETS, WHOLE, request_of
 from tests.control.served import MemoryListener
 from tests.fuzz.__main__ import GROWTH_MB_MAX, RUNS
@@ -35,7 +35,7 @@ from tests.fuzz.finding import Finding, require
 from tests.fuzz.http import check_answer
 from tests.fuzz.meter import resident_bytes
 from tests.fuzz.mutate import mutated
-from tests.test_api import sealed, with_network
+from tests.node.test_api import sealed, with_network
 
 WORDS = (
     b"%",

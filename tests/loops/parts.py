@@ -1,4 +1,4 @@
-"""One node's loops over fakes, wired as `swarmd.node` wires the real ones."""
+"""One node's loops over fakes, wired as `swarmd.node.life` wires the real ones."""
 
 import itertools
 import math
@@ -12,16 +12,17 @@ from swarmd.experience.buffer import AddResult, Sample
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.experience.streams import Streams
 from swarmd.loops.ask import Ask
-from swarmd.loops.canary import Canary
+from swarmd.loops.bans import Guard
+from swarmd.loops.canary.go_back import Rollback
+from swarmd.loops.canary.measure import Canary
+from swarmd.loops.canary.memory import Bounds
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.generate import Generate, OwnBatch
-from swarmd.loops.guard import Guard
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.progress import Progress
-from swarmd.loops.rollback import Rollback
 from swarmd.loops.share import Share
-from swarmd.loops.streams import Streams
 from swarmd.loops.update import Update
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest, load_manifest
@@ -29,7 +30,6 @@ from swarmd.protocol.rules import RULES
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.signing import Identity
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
-from swarmd.trust.canary import Bounds
 from swarmd.trust.proof import Text
 from swarmd.trust.quotas import Quotas
 from swarmd.trust.standing import Standings

@@ -11,13 +11,13 @@ import trio.testing
 
 from swarmd.errors import ChildDied, DiskFull, LocalError
 from swarmd.loops.generate import OwnBatch
-from swarmd.loops.status import health
+from swarmd.node.status import health
 from swarmd.protocol.rules import validate
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.types import COMPLETION_BYTES_MAX, RolloutBatch
 from tests.loops.fakes import BAD, GOOD, MS
 from tests.loops.parts import MANIFEST, ME, Loops
-from tests.loops.test_status import ABOUT
+from tests.node.test_status import ABOUT
 
 NONE_HELD_OUT = MANIFEST.model_copy(update={"held_out_per_mille": 0})
 HALF_HELD_OUT = MANIFEST.model_copy(update={"held_out_per_mille": 500})

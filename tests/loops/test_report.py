@@ -9,7 +9,7 @@ import pytest
 from swarmd.loops import report as loops_report
 from swarmd.loops.report import Report, round_line
 from tests.loops.fakes import MS
-from tests.loops.test_status import with_peers
+from tests.node.test_status import with_peers
 
 RECORD: dict[str, Any] = {
     "round": 7,

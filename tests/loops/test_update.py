@@ -12,13 +12,13 @@ import trio.testing
 from swarmd.errors import ChildDied, DiskFull, LocalError, OutOfMemory
 from swarmd.experience.buffer import Sample
 from swarmd.experience.capability import ROLLOUTS_MIN
+from swarmd.experience.fitting import EXTERNAL_BYTES_MAX
 from swarmd.experience.rollouts import ScoredCompletion
-from swarmd.loops.fitting import EXTERNAL_BYTES_MAX
-from swarmd.loops.status import health
+from swarmd.node.status import health
 from swarmd.policy.update.stats import UpdateStats
 from swarmd.protocol.signing import peer_id_of
 from tests.loops.parts import MANIFEST, OTHER, Loops, external_rollout, own_batch
-from tests.loops.test_status import ABOUT
+from tests.node.test_status import ABOUT
 
 
 async def one_round(loops: Loops, **settings: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import trio
 from libp2p.peer.id import ID
 
 from swarmd.errors import ConfigError, LocalError, PortTaken
+from swarmd.fair.judge import Line
 from swarmd.swarm.hardening import Verdict
-from swarmd.swarm.judging import Line
 from swarmd.swarm.service import NetworkService
 from tests.swarm.nodes import LOOPBACK, MANIFEST, Node, batch, seed, swarm, until
 

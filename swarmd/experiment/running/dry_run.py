@@ -8,7 +8,7 @@ from swarmd.experiment.presets import Preset
 from swarmd.experiment.running.by_hand import start_commands
 from swarmd.experiment.running.cost import NOTHING, amount, cell_cost, duration
 from swarmd.experiment.running.plan import PlannedCell
-from swarmd.launch import count_gpus
+from swarmd.node.children import count_gpus
 from swarmd.protocol.manifest import Manifest
 
 

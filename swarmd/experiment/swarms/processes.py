@@ -68,7 +68,7 @@ def devices(cell: Cell, visible: str | None) -> dict[int, dict[str, str]]:
     Args:
         visible: CUDA_VISIBLE_DEVICES of this process.
     """
-    from swarmd.launch import count_gpus
+    from swarmd.node.children import count_gpus
 
     if cell.settings.get("policy.device") != "cuda":
         return {}

@@ -37,18 +37,18 @@ from swarmd.experiment.cell import (
 from swarmd.experiment.swarms.gossip import MemoryGossip
 from swarmd.experiment.swarms.models import model_setting
 from swarmd.experiment.swarms.workers import InProcess, Port, SharedScorer
-from swarmd.launch import policy_settings
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.share import Share
 from swarmd.loops.update import Update
-from swarmd.parts import Node, build
+from swarmd.node.children import policy_settings
+from swarmd.node.parts import Node, build
+from swarmd.node.wiring import make_generate, make_ingest, make_share, make_update
 from swarmd.policy.model.resolve import download_model
 from swarmd.policy.model.staged import stage
 from swarmd.policy.service import PolicyService
 from swarmd.protocol.manifest import Manifest
 from swarmd.questions.service import ScorerService
-from swarmd.wiring import make_generate, make_ingest, make_share, make_update
 
 # Virtual time begins here: any fixed moment does, and this one is plainly not now.
 EPOCH_MS = 1_000_000_000_000

@@ -17,12 +17,12 @@ from libp2p.network.connection.exceptions import RawConnError
 from libp2p.network.stream.exceptions import StreamError
 from libp2p.pubsub.pb import rpc_pb2
 
+from swarmd.fair.bucket import Bucket
 from swarmd.swarm.hardening.counters import contained
 from swarmd.swarm.hardening.in_flight import InFlightPubsub
 from swarmd.swarm.hardening.rpc_bounds import OutOfBounds, check
 from swarmd.swarm.hardening.rpc_frames import FrameBuffer, Misframed
 from swarmd.swarm.hardening.sender_record import SenderRecordPubsub
-from swarmd.trust.bucket import Bucket
 
 READ_BYTES = 256 * 1024
 # Messages of one peer under validation at a time. The reader then stops reading, so the peer's own queue fills: back-pressure

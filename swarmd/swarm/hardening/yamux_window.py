@@ -8,7 +8,7 @@ from typing import Any
 import trio
 from libp2p.stream_muxer.yamux import yamux as stock
 
-from swarmd.trust.bucket import Bucket
+from swarmd.fair.bucket import Bucket
 
 WINDOW_BYTES = stock.DEFAULT_WINDOW_SIZE
 # Unread bytes of all streams of a connection. Half starves parallel body transfers; double doubles what a peer can make us hold.

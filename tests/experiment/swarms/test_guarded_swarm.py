@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.loops.canary import Canary, Finding
-from swarmd.trust.canary import Fall, Memory
+from swarmd.loops.canary.measure import Canary, Finding
+from swarmd.loops.canary.memory import Fall, Memory
 from tests.experiment.swarms.test_simulation import cell, records, run, untimed
 
 GUARDS = {

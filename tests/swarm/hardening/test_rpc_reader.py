@@ -7,9 +7,9 @@ import trio
 from libp2p.network.stream.exceptions import StreamError
 from libp2p.pubsub.pb import rpc_pb2
 
+from swarmd.fair.bucket import Bucket
 from swarmd.swarm import host
 from swarmd.swarm.hardening import Verdict, rpc_reader
-from swarmd.trust.bucket import Bucket
 from tests.swarm.hardening.kit import (
     HARDENED,
     LONG_S,

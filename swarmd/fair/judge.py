@@ -1,0 +1,97 @@
+"""Judging: one message after the other, by turns, and only a few milliseconds in each turn of the loop.
+
+Up to sixteen messages of each of a hundred and fifty peers wait for their verdict. First come, first served would let whoever
+sends most have the honest ones wait until they are given up. Who sends faster than its turns come is not read until they do; but
+what it only passes on makes room instead, or a flood that honest peers relay would keep us from reading what they say themselves.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+import trio
+
+from swarmd.fair.queue import FairQueue
+
+Verdict = TypeVar("Verdict")
+
+# CPU in one turn of the loop; the last message may go beyond it. The dearest takes 13 ms, an honest one 0.3 to 2. Half has the many
+# wait longer for the loop than for their verdicts; double holds up what the daemon asks for.
+TURN_S = 0.005
+# Relayed messages of one peer that wait. It has 16 places (`rpc_reader`): four are left for its own. Half drops bursts of honest
+# relays that a busy second brings; more would let relays take all places.
+RELAYED_MAX = 12
+
+
+class Line(NamedTuple):
+    """What a connected peer says itself, whoever brings it, or what it relays of those who are not connected."""
+
+    peer: bytes
+    own: bool
+
+
+@dataclass
+class _Case(Generic[Verdict]):
+    judge: Callable[[], Verdict]
+    done: trio.Event = field(default_factory=trio.Event)
+    found: list[Verdict] = field(default_factory=list)
+    error: Exception | None = None
+    given_up: bool = False
+    until: float = field(default_factory=trio.current_effective_deadline)
+
+    def decide(self) -> None:
+        try:
+            self.found.append(self.judge())
+        except Exception as error:  # noqa: BLE001 - whoever asked gets it, and the others their verdicts
+            self.error = error
+        self.done.set()
+
+
+class Judge(Generic[Verdict]):
+    """Runs synchronous judgements in fair order.
+
+    Args:
+        cpu_s: the thread's CPU time.
+    """
+
+    def __init__(self, cpu_s: Callable[[], float]) -> None:
+        self._cpu_s = cpu_s
+        self._cases: FairQueue[Line, bytes, _Case[Verdict]] = FairQueue()
+        self._come = trio.Event()
+
+    async def verdict(self, line: Line, origin: bytes, judge: Callable[[], Verdict]) -> Verdict | None:
+        """What `judge` returns or raises, once it is the turn of `origin`'s messages in this line.
+
+        None for a relayed message that made room: when too many wait, the newest of the origin with most does.
+        """
+        case = _Case(judge)
+        self._cases.put(line, origin, case)
+        if not line.own and self._cases.num_in(line) > RELAYED_MAX:
+            self._cases.drop_newest(line).done.set()
+        self._come.set()
+        try:
+            await case.done.wait()
+        finally:
+            case.given_up = True
+        if case.error is not None:
+            raise case.error
+        return case.found[0] if case.found else None
+
+    async def run(self) -> None:
+        """Judge for ever."""
+        while True:
+            if not len(self._cases):
+                self._come = trio.Event()
+                await self._come.wait()
+            self._session()
+            await trio.lowlevel.checkpoint()
+
+    def _session(self) -> None:
+        ends_s = self._cpu_s() + TURN_S
+        while (turn := self._cases.next()) is not None and (began_s := self._cpu_s()) < ends_s:
+            case = self._cases.pop(*turn)
+            # A message judged after its time would count as seen, and nobody would have it.
+            if case is None or case.given_up or case.until <= trio.current_time():
+                continue
+            case.decide()
+            self._cases.charge(*turn, self._cpu_s() - began_s)

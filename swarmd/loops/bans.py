@@ -1,0 +1,191 @@
+"""Guard: hears from the network process what peers did wrong, bans them for it, tells it who is banned, and keeps all that on disk.
+
+The daemon owns the list. The network process gets all of it, at its start by its arguments and after each change from here: neither
+a restart nor a lost call leaves a hole.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import trio
+
+from swarmd.errors import LocalError
+from swarmd.loops.ports import NowMs, RunBlocking, Worker
+from swarmd.loops.progress import Progress
+from swarmd.metrics import Metrics
+from swarmd.trust.evidence import POINTS
+from swarmd.trust.peer_key import key_of, peer_id_of_key
+from swarmd.trust.standing import Ban, Standings
+from swarmd.trust.standings_file import encode, rows_of
+
+log = logging.getLogger(__name__)
+# How soon a peer that does wrong is banned. Half asks twice as often for mostly nothing; double lets a flood go on for longer.
+TICK_S = 1.0
+# What a kill costs: the rollouts scored since. Bans are written at once, or after the rest below.
+SAVE_S = 30.0
+# Times what the last writing took: so long there is no other but for the operator, however fast strangers get banned.
+REST = 10.0
+# A call waits as long as the network process is being replaced; the rest of the work must not.
+CALL_S_MAX = 10.0
+# Bans for points that a second's log names: fresh keys cost nothing, and a line for each of them would fill it.
+SHOWN_MAX = 3
+
+
+@dataclass
+class Guard:
+    """Keeps the standings. `save` writes the file, blocking; `network` is None for a node alone; `own` is this node's key."""
+
+    standings: Standings
+    own: bytes
+    network: Worker | None
+    save: Callable[[bytes], None]
+    run_blocking: RunBlocking
+    progress: Progress
+    metrics: Metrics
+    now_ms: NowMs
+    _told: tuple[int, frozenset[bytes]] | None = None
+    _saved: bytes = b""
+    _saved_at_s: float = 0.0
+    _save_took_s: float = 0.0
+    _saving: trio.Lock = field(default_factory=trio.Lock)
+    _wake: trio.Event = field(default_factory=trio.Event)
+
+    async def run(self) -> None:
+        """Once a second, and at once after a change by the operator; the last state is written at the end."""
+        self._saved_at_s = trio.current_time()
+        try:
+            while True:
+                self._wake = trio.Event()
+                await self.once()
+                with trio.move_on_after(TICK_S):
+                    await self._wake.wait()
+        finally:
+            try:
+                self.save(encode(rows_of(self.standings, self._now_s)))
+            except (OSError, LocalError) as error:
+                log.warning("the standings could not be written: %s", error)
+
+    async def once(self) -> None:
+        """Hear, ban, tell, keep, show."""
+        if self.network is not None and self.network.up:
+            with trio.move_on_after(CALL_S_MAX):
+                await self._exchange(self.network)
+        since_s = trio.current_time() - self._saved_at_s
+        if since_s >= (REST * self._save_took_s if self.standings.changed else SAVE_S):
+            try:
+                await self._keep()
+            except (OSError, LocalError) as error:
+                log.warning("the standings could not be written: %s", error)
+        self._show()
+
+    async def ban(self, key: bytes, *, for_s: float | None, reason: str) -> Ban:
+        """Ban for the operator; on disk when this returns.
+
+        Raises:
+            ValueError: there are too many bans.
+            OSError, LocalError: it holds, but could not be written.
+        """
+        ban = self.standings.ban(key, self._now_s, for_s=for_s, reason=reason)
+        self.metrics.trust_bans.labels("operator").inc()
+        await self._after_a_change()
+        return ban
+
+    async def unban(self, key: bytes) -> bool:
+        """Lift a ban of any kind, with the points behind it; whether there was one. Raises as `ban`."""
+        found = self.standings.unban(key, self._now_s)
+        await self._after_a_change()
+        return found
+
+    def bans(self) -> list[dict[str, Any]]:
+        """Every ban that holds, as documents."""
+        now_s = self._now_s
+        self.standings.banned_now(now_s)
+        return [
+            {
+                "peer_id": peer_id_of_key(key),
+                "by": "operator" if ban.by_operator else "points",
+                "reason": ban.reason,
+                "since_s": ban.since_s,
+                "left_s": None if ban.until_s is None else ban.until_s - now_s,
+            }
+            for key, ban in self.standings.bans.items()
+        ]
+
+    def standing_of(self, peer_id: str) -> Literal["new", "proven", "banned"]:
+        """One word for a peer."""
+        try:
+            key = key_of(peer_id)
+        except ValueError:
+            return "new"
+        if self.standings.banned(key, self._now_s):
+            return "banned"
+        return "proven" if self.standings.proven(key) else "new"
+
+    @property
+    def _now_s(self) -> float:
+        return self.now_ms() / 1000
+
+    async def _after_a_change(self) -> None:
+        self._wake.set()
+        self._show()
+        await self._keep()
+
+    async def _exchange(self, network: Worker) -> None:
+        try:
+            num_bans = 0
+            for key, evidence, num in await network.call("evidence"):
+                ban = self._accuse(bytes(key), evidence, num)
+                num_bans += ban is not None
+                if ban is not None and num_bans <= SHOWN_MAX:
+                    lasts_s = (ban.until_s or 0) - ban.since_s
+                    log.warning("%s is banned for %.0f s: %s", peer_id_of_key(key), lasts_s, evidence)
+            if num_bans > SHOWN_MAX:
+                log.warning("%d more were banned in the same second", num_bans - SHOWN_MAX)
+            # Another process began with the bans of that moment; and a call that was cut short may have arrived, or not.
+            banned = frozenset(self.standings.banned_now(self._now_s))
+            wanted = network.num_restarts, banned
+            if wanted != self._told:
+                self._told = None
+                await network.call("ban", keys=sorted(banned))
+                self._told = wanted
+        except LocalError as error:
+            log.debug("the network process does not answer: %s", error)
+
+    def _accuse(self, key: bytes, evidence: Any, num: int) -> Ban | None:
+        """The ban that this got the peer, if any."""
+        if evidence not in POINTS or num < 1:
+            log.error("the network process reports what is no evidence: %.40r", evidence)
+            return None
+        self.metrics.trust_evidence.labels(evidence).inc(num)
+        if key == self.own:  # somebody else with our identity; a ban would be on ourselves
+            return None
+        ban = self.standings.accuse(key, evidence, self._now_s, num)
+        if ban is None:
+            return None
+        self.metrics.trust_bans.labels("points").inc()
+        return ban
+
+    async def _keep(self) -> None:
+        async with self._saving:
+            self.standings.changed, self._saved_at_s = False, trio.current_time()
+            try:
+                content = await self.run_blocking(encode, rows_of(self.standings, self._now_s))
+                if content != self._saved:
+                    await self.run_blocking(self.save, content)
+                    self._saved = content
+            except BaseException:
+                self.standings.changed = True
+                raise
+            finally:
+                self._save_took_s = trio.current_time() - self._saved_at_s
+
+    def _show(self) -> None:
+        standings = self.standings
+        num_banned = len(standings.banned_now(self._now_s))
+        num_authors, num_proven = standings.num_authors, standings.num_proven
+        num_new = num_authors - num_proven
+        for standing, num in (("new", num_new), ("proven", num_proven), ("banned", num_banned)):
+            self.metrics.trust_authors.labels(standing).set(num)
+        self.progress.trust.update(num_authors=num_authors, num_proven=num_proven, num_banned=num_banned)

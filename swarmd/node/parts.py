@@ -1,0 +1,213 @@
+"""The parts of one node that need no child process: identity, model, manifest, buffer. `swarmd.node.life` brings them to life."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from swarmd import __version__
+from swarmd.config import Config
+from swarmd.datadir import DataDir, load_identity_seed
+from swarmd.errors import StateError
+from swarmd.experience.buffer import SwarmBuffer
+from swarmd.experience.pools import LocalPool
+from swarmd.loops.ask import datasets_named
+from swarmd.loops.ports import NowMs, RunBlocking, Say, Worker, wall_clock_ms
+from swarmd.loops.progress import Progress
+from swarmd.metrics import Metrics
+from swarmd.node.children import Placement, count_gpus, place, require_space, weights_directory
+from swarmd.node.memory import memory_choice, plan_key, work_of
+from swarmd.node.memory_plan import MemoryPlan
+from swarmd.policy.model.resolve import TINY, ResolvedModel, resolve_device, resolve_model
+from swarmd.policy.plans.report import start_line
+from swarmd.policy.plans.room import num_oom_kills
+from swarmd.policy.state.checkpoints import read_state
+from swarmd.protocol.manifest import Manifest, load_manifest
+from swarmd.protocol.rules import VERDICT_OF, Verdict
+from swarmd.protocol.signing import Identity
+from swarmd.trust.offences import Offences
+from swarmd.trust.quotas import QuotaLimits, Quotas
+from swarmd.trust.standing import Standings
+from swarmd.trust.standings_file import decode_into
+from swarmd.trust.trust import Trust
+
+# The rules by which a message is not accepted: the values of a metric's label.
+REFUSALS = [rule for rule, verdict in VERDICT_OF.items() if verdict is not Verdict.ACCEPT]
+
+
+@dataclass
+class Node:
+    """The parts of one node; `datasets` are the numbers of those it asks. `build` makes them, `node.run_node` adds the children."""
+
+    config: Config
+    data_dir: DataDir
+    say: Say
+    seed: bytes
+    identity: Identity
+    manifest: Manifest
+    datasets: list[int]
+    model: ResolvedModel
+    placement: Placement
+    buffer: SwarmBuffer
+    metrics: Metrics
+    progress: Progress
+    memory: MemoryPlan
+    trust: Trust
+    plan_key: str
+    weights_dir: Path | None
+    rounds_max: int | None
+    children: dict[str, Worker] = field(default_factory=dict)
+    now_ms: NowMs = wall_clock_ms
+    run_blocking: RunBlocking = trio.to_thread.run_sync
+
+    @property
+    def generator(self) -> Worker:
+        """The child that generates."""
+        return self.children["generation"]
+
+    @property
+    def learner(self) -> Worker:
+        """The child that updates; the same one in a shared placement."""
+        return self.children.get("update", self.generator)
+
+
+def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say) -> Node:
+    """Everything that needs no child process: identity, model, manifest, buffer.
+
+    Raises:
+        SwarmdError: settings or a data directory with which no node can start.
+    """
+    say(f"swarmd {__version__}")
+    seed, new = load_identity_seed(data_dir)
+    identity = Identity.from_seed(seed)
+    say(f"✓ identity   {identity.peer_id}{' (new; back up ' + str(data_dir.identity) + ')' if new else ''}")
+    model = resolve_model(config.policy.model)
+    device = resolve_device(config.policy.device, config.policy.model)
+    placement = place(config.policy.placement, device, count_gpus(), config.update.devices)
+    say(f"✓ model      {config.policy.model} on {device}, {placement.kind}")
+    state = read_state(data_dir.checkpoints) or {}
+    plan, plans, key = _memory(config, model, placement, state, say)
+    require_space(data_dir, model)
+    manifest = find_manifest(config, data_dir, state)
+    say(f"✓ swarm      {manifest.name} · {len(manifest.datasets)} datasets · topic {manifest.topic}")
+    datasets = datasets_named(manifest, config.questions.datasets)
+    if config.questions.datasets:
+        say(
+            f"✓ questions  of {', '.join(sorted({manifest.datasets[number].name for number in datasets}))} only"
+        )
+    staleness = config.experience.staleness_max
+    progress = Progress(
+        LocalPool(staleness_max=staleness if staleness >= 0 else int(placement.kind == "split"))
+    )
+    progress.plan = plan
+    metrics = Metrics([d.name for d in manifest.datasets], REFUSALS)
+    return Node(
+        config=config,
+        data_dir=data_dir,
+        say=say,
+        seed=seed,
+        identity=identity,
+        manifest=manifest,
+        datasets=datasets,
+        model=model,
+        placement=placement,
+        buffer=_open_buffer(config, data_dir, manifest, say),
+        metrics=metrics,
+        progress=progress,
+        memory=MemoryPlan(plans, progress, metrics, say, num_oom_kills),
+        trust=open_trust(config, data_dir, say),
+        plan_key=key,
+        weights_dir=(
+            weights_directory(data_dir, model, identity.peer_id) if placement.kind == "split" else None
+        ),
+        rounds_max=rounds_max,
+    )
+
+
+def find_manifest(config: Config, data_dir: DataDir, state: Mapping[str, Any]) -> Manifest:
+    """The configured swarm's manifest; `state` is that of the newest checkpoint, empty where there is none.
+
+    Raises:
+        ConfigError: no such manifest. StateError: the data directory was used in another swarm.
+    """
+    name = config.swarm.name
+    if name == "auto":
+        name = "tiny" if config.policy.model == TINY else "reasoning"
+    manifest = load_manifest(name)
+    if state.get("manifest") not in (None, manifest.digest.hex()):
+        raise StateError(
+            f"{data_dir.root} belongs to another swarm (manifest {str(state['manifest'])[:16]})",
+            f"this start names {manifest.name} ({manifest.digest.hex()[:16]})",
+            "use another --data-dir for another swarm",
+        )
+    return manifest
+
+
+def open_trust(config: Config, data_dir: DataDir, say: Say) -> Trust:
+    """What is known of authors, with the standings of the last run; a file that cannot be read costs a warning."""
+    settings = config.trust
+    standings = Standings(
+        proven_rollouts=settings.proven_rollouts,
+        ban_points=settings.ban_points if settings.bans == "on" else None,
+        offences=Offences(half_life_s=settings.ban_half_life_s),
+    )
+    now_s = wall_clock_ms() / 1000
+    try:
+        decode_into(standings, data_dir.standings.read_bytes(), now_s)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        aside = data_dir.standings.with_suffix(".damaged")
+        with contextlib.suppress(OSError):
+            data_dir.standings.replace(aside)
+        say(
+            f"! standings  cannot be read ({error}); all authors start anew, and nobody is banned. See {aside}"
+        )
+    if banned := standings.banned_now(now_s):
+        say(f"✓ standings  of {standings.num_authors} authors, {len(banned)} banned: swarmd peers bans")
+    limits = QuotaLimits(
+        settings.quota_bytes_per_s,
+        settings.quota_tokens_per_s,
+        settings.quota_cpu_ms_per_s,
+        settings.quota_burst_s,
+    )
+    return Trust(standings, Quotas(limits if settings.quotas == "on" else None, standings.proven))
+
+
+def _memory(
+    config: Config, model: ResolvedModel, placement: Placement, state: Mapping[str, Any], say: Say
+) -> tuple[str, tuple[str, ...], str]:
+    """The memory plan to begin with, all plans, and the key under which a checkpoint remembers them.
+
+    Raises:
+        OutOfMemory: none fits, and nothing has been downloaded yet.
+    """
+    choice = memory_choice(config, model, placement)
+    if choice is None:
+        say(f"! memory     {model.name} does not tell its sizes: what it needs is not known")
+        return "", (), ""
+    key = plan_key(choice, work_of(config, model))
+    if state.get("plan_key") == key and not choice.forced:
+        choice = memory_choice(config, model, placement, last=state["plan"]) or choice
+    say(start_line(choice))
+    return choice.required().plan.name, choice.names, key
+
+
+def _open_buffer(config: Config, data_dir: DataDir, manifest: Manifest, say: Say) -> SwarmBuffer:
+    experience = config.experience
+    buffer = SwarmBuffer(
+        data_dir.buffer,
+        rollouts_max=experience.rollouts_max,
+        size_bytes_max=experience.size_bytes_max,
+        author_share_max=1.0 if experience.source == "own" else experience.author_share_max,
+        uses_max=experience.uses_max,
+        age_s_max=experience.age_s_max,
+        strategy=experience.strategy,
+        digest=manifest.digest,
+    )
+    for path in buffer.moved_aside:
+        say(f"! buffer     the database was damaged; it lies in {path}, and an empty one was started")
+    return buffer

@@ -1,0 +1,168 @@
+"""The documents that a person or program sees of the loops: status, peers, identity. Schema version 1."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from swarmd import __version__
+from swarmd.errors import DiskFull
+from swarmd.loops.progress import Progress, mean
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class About:
+    """What does not change while the node runs."""
+
+    pid: int
+    started_ms: int
+    peer_id: str
+    public_key: str
+    addresses: tuple[str, ...]
+    swarm: str
+    topic: str
+    model: str
+    num_parameters: int
+    device: str
+    engine: str
+    placement: str
+    sandbox: str
+    num_local: int
+    num_external: int
+    data_dir: str
+    metrics_url: str
+    solo: bool
+
+
+def status_document(
+    about: About, progress: Progress, workers: Mapping[str, Mapping[str, Any]], now_ms: int
+) -> dict[str, Any]:
+    """`/v1/status`: one screen of what the node is and does."""
+    recent = progress.recent
+    external = [r["reward_external"] for r in recent if r["reward_external"] is not None]
+    peers = progress.network.get("peers", [])
+    return {
+        "schema": SCHEMA,
+        "swarmd": __version__,
+        "pid": about.pid,
+        "uptime_s": (now_ms - about.started_ms) / 1000,
+        "peer_id": about.peer_id,
+        "swarm": {"name": about.swarm, "topic": about.topic, "solo": about.solo},
+        "model": {
+            "name": about.model,
+            "num_parameters": about.num_parameters,
+            "device": about.device,
+            "engine": about.engine,
+            "placement": about.placement,
+            "policy_version": progress.policy_version,
+            "plan": progress.plan,
+        },
+        "round": progress.round,
+        "phase": progress.phase,
+        "reward": {
+            "own": mean([r["reward_own"] for r in recent]) if recent else None,
+            "external": mean(external) if external else None,
+            "over_rounds": len(recent),
+            "history": [r["reward_own"] for r in list(progress.rounds)[-200:]],
+        },
+        "evaluation": progress.evaluations[-1] if progress.evaluations else None,
+        "mix": {
+            "num_local": about.num_local,
+            "num_external": about.num_external,
+            "got_external": mean([float(r["num_external"]) for r in recent]) if recent else None,
+        },
+        "rollouts": {
+            "shared": progress.num_shared,
+            "received": progress.num_received,
+            "used_by_author": progress.used_by_author,
+        },
+        "buffer": progress.buffer,
+        "trust": progress.trust,
+        "network": {
+            "num_peers": len({peer["peer_id"] for peer in peers}),
+            "addresses": list(about.addresses),
+            "stats": progress.network.get("stats", {}),
+        },
+        "workers": {name: dict(worker) for name, worker in workers.items()},
+        "sandbox": about.sandbox,
+        "data_dir": about.data_dir,
+        "metrics": about.metrics_url,
+        "health": health(about, progress, workers),
+    }
+
+
+def health(
+    about: About, progress: Progress, workers: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, str]]:
+    """Warnings with a code, what is the matter, and what to do. Empty when all is well."""
+    warnings = []
+    if not about.solo and not progress.network.get("peers"):
+        warnings.append(
+            _warning(
+                "no_peers", "No peer is connected.", "Check --bootstrap; training goes on with own rollouts."
+            )
+        )
+    for address, state in progress.network.get("stats", {}).get("bootstrap", {}).items():
+        if state == "wrong_peer_id":
+            text = f"Another node than named answers at {address}."
+            warnings.append(
+                _warning("bootstrap_wrong_peer", text, "The list is stale, or somebody stands in between.")
+            )
+    warnings += [
+        _warning(
+            "worker_restarting",
+            f"The {name} process is being replaced.",
+            f"See {about.data_dir}/logs/{name}.log.",
+        )
+        for name, worker in workers.items()
+        if not worker["up"]
+    ]
+    if error := progress.generate_error:
+        text = f"The last generation batch was lost: {error.what}."
+        warnings.append(_warning("generation_failing", text, error.fix or "It is tried again."))
+    if progress.canary_warning:
+        fix = "docs/guards.md says what to look at; experience.mix = I/0 shuts others out."
+        warnings.append(_warning("canary_fell", progress.canary_warning, fix))
+    if progress.alone_warning:
+        warnings.append(
+            _warning("others_kept_out", progress.alone_warning, "It ends by itself; see docs/guards.md.")
+        )
+    if error := progress.checkpoint_error:
+        code = "disk_low" if isinstance(error, DiskFull) else "checkpoint_failing"
+        text = f"The last checkpoint was not written: {error.what}. Training goes on."
+        warnings.append(_warning(code, text, error.fix or error.why))
+    return warnings
+
+
+def _warning(code: str, text: str, fix: str) -> dict[str, str]:
+    return {"code": code, "text": text, "fix": fix}
+
+
+def peers_document(progress: Progress, standing_of: Callable[[str], str]) -> dict[str, Any]:
+    """`/v1/peers`: who is connected, what came of their messages, and how each stands (`new`, `proven` or `banned`)."""
+    by_author = progress.buffer.get("by_author", {})
+    peers = [
+        {
+            **peer,
+            "rollouts_held": by_author.get(peer["peer_id"], 0),
+            "rollouts_used": progress.used_by_author.get(peer["peer_id"], 0),
+            "standing": standing_of(peer["peer_id"]),
+        }
+        for peer in progress.network.get("peers", [])
+    ]
+    return {"schema": SCHEMA, "peers": peers}
+
+
+def id_document(about: About) -> dict[str, Any]:
+    """`/v1/id`: the node's own identity and where it can be reached."""
+    return {
+        "schema": SCHEMA,
+        "peer_id": about.peer_id,
+        "public_key": about.public_key,
+        "addresses": [
+            address if "/p2p/" in address else f"{address}/p2p/{about.peer_id}" for address in about.addresses
+        ],
+        "swarm": about.swarm,
+        "agent": f"swarmd/{__version__}",
+    }

@@ -1,0 +1,252 @@
+"""How the loops are made out of a node's parts: the same for a daemon and for a node of a simulation."""
+
+import random
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from functools import partial
+
+import trio
+
+from swarmd.atomic import write_atomically
+from swarmd.experience.advantages import level
+from swarmd.experience.buffer import Sample
+from swarmd.experience.draws import Admission
+from swarmd.experience.rollouts import ScoredRollout
+from swarmd.experience.schema import Whose
+from swarmd.experience.streams import Streams
+from swarmd.experience.unproven import unproven_max
+from swarmd.loops.ask import Ask
+from swarmd.loops.bans import Guard
+from swarmd.loops.canary.go_back import Rollback
+from swarmd.loops.canary.measure import Canary, questions_author
+from swarmd.loops.canary.memory import Bounds
+from swarmd.loops.evaluate import HELD_OUT_AUTHOR, Evaluate
+from swarmd.loops.generate import Generate, OwnBatch
+from swarmd.loops.ingest import Ingest
+from swarmd.loops.observe import Observe
+from swarmd.loops.ports import Worker
+from swarmd.loops.report import Report
+from swarmd.loops.share import Share
+from swarmd.loops.update import Admitted, Draw, Update
+from swarmd.node.parts import Node
+from swarmd.protocol.seen import Seen
+
+# A hand-over of weights that takes longer hangs: half a billion parameters take seconds.
+HAND_OVER_S = 600.0
+
+
+def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -> Generate:
+    """The generation loop; `outbox` None shares nothing."""
+    experience, streams = node.config.experience, Streams(node.seed, node.manifest.digest)
+    ask = Ask(
+        scorer=node.children["scorer"],
+        manifest=node.manifest,
+        author=node.identity.public_key,
+        streams=streams,
+        reserve_counters=node.buffer.reserve_counters,
+        run_blocking=node.run_blocking,
+        deadline_s=node.config.questions.deadline_s,
+        datasets=node.datasets,
+    )
+    return Generate(
+        generator=node.generator,
+        ask=ask,
+        scorer=node.children["scorer"],
+        author=node.identity.public_key,
+        streams=streams,
+        progress=node.progress,
+        metrics=node.metrics,
+        outbox=outbox,
+        now_ms=node.now_ms,
+        num_rollouts=experience.num_local,
+        num_completions=experience.completions,
+        temperature=node.config.policy.temperature,
+        tokens_max=node.generator.info["tokens_max"],
+        deadline_s=node.config.questions.deadline_s,
+        batches_max=experience.dynamic_sampling,
+        reward_spread_min=experience.reward_spread_min,
+    )
+
+
+def make_share(
+    node: Node,
+    network: Worker | None,
+    outbox: trio.MemoryReceiveChannel[OwnBatch],
+    ingest: Callable[[bytes], None],
+) -> Share:
+    """The sharing loop; `ingest` gets the node's own messages where they stand in for external ones."""
+    return Share(
+        outbox=outbox,
+        network=network,
+        identity=node.identity,
+        manifest=node.manifest,
+        policy_name=node.config.policy.model[-64:],
+        progress=node.progress,
+        metrics=node.metrics,
+        on_message=ingest if node.config.experience.source == "own" else lambda message: None,
+    )
+
+
+def make_ingest(
+    node: Node, inbox: AsyncIterable[bytes], more: Callable[[], bytes | None] = lambda: None
+) -> Ingest:
+    """The ingest loop; `more` gives another message of the author whose message came last."""
+    spread_min = node.config.experience.reward_spread_min
+    return Ingest(
+        inbox=inbox,
+        more=more,
+        scorer=node.children["scorer"],
+        manifest=node.manifest,
+        author=node.identity.public_key,
+        seen=Seen(),
+        add=lambda verified, prompts, rewards: node.buffer.add(
+            verified,
+            prompts,
+            [level(rewards_G, spread_min) for rewards_G in rewards],
+            received_ms=node.now_ms(),
+            proven=node.trust.standings.proven(verified.signed.header.author),
+        ),
+        run_blocking=node.run_blocking,
+        progress=node.progress,
+        metrics=node.metrics,
+        now_ms=node.now_ms,
+        deadline_s=node.config.questions.deadline_s,
+        source=node.config.experience.source,
+        trust=node.trust,
+        reward_spread_min=spread_min,
+    )
+
+
+def make_guard(node: Node) -> Guard:
+    """The guard."""
+    return Guard(
+        standings=node.trust.standings,
+        own=node.identity.public_key,
+        network=node.children.get("network"),
+        save=partial(write_atomically, node.data_dir.standings),
+        run_blocking=node.run_blocking,
+        progress=node.progress,
+        metrics=node.metrics,
+        now_ms=node.now_ms,
+    )
+
+
+def make_update(node: Node) -> Update:
+    """The update loop with its evaluation and its records."""
+    config = node.config
+    report = Report(node.data_dir.rounds, node.data_dir.evaluations, node.progress, node.say)
+    evaluate = _evaluate(node, config.evaluate.num_questions, config.evaluate.completions)
+    return Update(
+        learner=node.learner,
+        draw=_draw(node),
+        run_blocking=node.run_blocking,
+        streams=Streams(node.seed, node.manifest.digest),
+        manifest=node.manifest,
+        progress=node.progress,
+        metrics=node.metrics,
+        now_ms=node.now_ms,
+        num_external=config.num_external,
+        balance=config.balance,
+        checkpoint_every_rounds=config.checkpoint.every_rounds,
+        evaluate=evaluate if config.evaluate.num_questions else None,
+        evaluate_every_rounds=config.evaluate.every_rounds,
+        rounds_max=node.rounds_max,
+        on_round=report.round,
+        on_evaluation=report.evaluation,
+        hand_over=_hand_over(node) if node.placement.kind == "split" else None,
+        note_use=node.trust.note_use,
+        rollback=_rollback(node) if config.trust.canary == "on" and config.num_external_max else None,
+    )
+
+
+def _evaluate(
+    node: Node, num_questions: int, num_completions: int, author: bytes = HELD_OUT_AUTHOR
+) -> Evaluate:
+    return Evaluate(
+        generator=node.generator,
+        scorer=node.children["scorer"],
+        manifest=node.manifest,
+        now_ms=node.now_ms,
+        num_questions=num_questions,
+        num_completions=num_completions,
+        temperature=node.config.policy.temperature,
+        tokens_max=node.generator.info["tokens_max"],
+        deadline_s=node.config.questions.deadline_s,
+        author=author,
+    )
+
+
+def _rollback(node: Node) -> Rollback:
+    """The canary on questions of this node's own, and what follows from it."""
+    trust, streams = node.config.trust, Streams(node.seed, node.manifest.digest)
+    canary = Canary(
+        evaluate=_evaluate(node, trust.canary_questions, 1, questions_author(streams)),
+        streams=streams,
+        bounds=Bounds(trust.canary_drop_max, trust.canary_errors_max),
+        every_rounds=trust.canary_rounds,
+        progress=node.progress,
+        metrics=node.metrics,
+    )
+    return Rollback(
+        canary=canary,
+        learner=node.learner,
+        quarantine=node.buffer.quarantine,
+        run_blocking=node.run_blocking,
+        progress=node.progress,
+        metrics=node.metrics,
+        say=node.say,
+    )
+
+
+def _draw(node: Node) -> Draw:
+    """Draws from the buffer; of what this node made itself only by `experience.source`, and then nothing as new as the round."""
+    author = node.identity.public_key
+
+    def draw(num: int, rng: random.Random, own: Sequence[ScoredRollout], admitted: Admitted) -> Sample:
+        whose = Whose(author, others=True)
+        if node.config.experience.source == "own":
+            whose = Whose(author, others=False, counter_max=min(rollout.counter for rollout in own))
+        admission = _admission(node, admitted) if whose.others else None
+        return node.buffer.sample(num, rng, now_ms=node.now_ms(), whose=whose, admission=admission)
+
+    return draw
+
+
+def _admission(node: Node, admitted: Admitted) -> Admission:
+    """Whose rollouts may be drawn in this round."""
+    trust, standings, now_s = node.config.trust, node.trust.standings, node.now_ms() / 1000
+    experience = node.config.experience
+    return Admission(
+        proven=standings.proven,
+        unproven_max=unproven_max(
+            trust.unproven_share_max,
+            num_local=experience.num_local,
+            num_external=node.config.num_external_max,
+        ),
+        banned=lambda author: standings.banned(author, now_s),
+        author_parts_max=trust.author_parts_max,
+        admitted=admitted,
+    )
+
+
+def make_observe(node: Node) -> Observe:
+    """The observer."""
+    return Observe(
+        network=node.children.get("network"),
+        counts=lambda: node.buffer.counts(node.now_ms()),
+        run_blocking=node.run_blocking,
+        root=node.data_dir.root,
+        workers_up=lambda: {name: child.up for name, child in node.children.items()},
+        progress=node.progress,
+        metrics=node.metrics,
+    )
+
+
+def _hand_over(node: Node) -> Callable[[], Awaitable[None]]:
+    """Bring the newest weights from the update child to the generation child through a file in memory."""
+
+    async def hand_over() -> None:
+        directory = str(node.weights_dir)
+        published = await node.learner.call("publish_weights", directory=directory, within_s=HAND_OVER_S)
+        await node.generator.call("load_weights", **published, within_s=HAND_OVER_S)
+
+    return hand_over

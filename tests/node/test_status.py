@@ -1,0 +1,144 @@
+"""The documents: always JSON, and warnings that come and go."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from swarmd.errors import DiskFull, StateError
+from swarmd.experience.pools import LocalPool
+from swarmd.loops.progress import Progress
+from swarmd.loops.record import finite_or_none
+from swarmd.node.status import About, health, id_document, peers_document, status_document
+from tests.loops.fakes import MS, peer_row
+
+ABOUT = About(
+    pid=1,
+    started_ms=MS - 5000,
+    peer_id="12D3KooWme",
+    public_key="00" * 32,
+    addresses=("/ip4/127.0.0.1/tcp/4810", "/ip4/10.0.0.1/tcp/4810/p2p/12D3KooWme"),
+    swarm="tiny",
+    topic="/swarmd/1/tiny/0",
+    model="tiny",
+    num_parameters=1000,
+    device="cpu",
+    engine="transformers 5.19.0",
+    placement="shared",
+    sandbox="full",
+    num_local=4,
+    num_external=4,
+    data_dir="/data",
+    metrics_url="http://127.0.0.1:9810/metrics",
+    solo=False,
+)
+UP = {"scorer": {"up": True, "pid": 2, "restarts": 0}}
+
+
+def progress(**changes: Any) -> Progress:
+    return Progress(LocalPool(staleness_max=0), **changes)
+
+
+def with_peers() -> Progress:
+    return progress(network={"stats": {}, "peers": [peer_row("a"), peer_row("a"), peer_row("b")]})
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    return {"reward_own": 0.5, "reward_external": None, "num_external": 0, **changes}
+
+
+def as_json(document: dict[str, Any]) -> str:
+    """As the control server would; raises ValueError on NaN."""
+    return json.dumps(document, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "records", [[], [record()], [record(reward_external=1.0, num_external=3), record()]], ids=len
+)
+def test_the_status_is_json_from_the_first_moment(records: list[dict[str, Any]]) -> None:
+    at = with_peers()
+    at.rounds.extend(records)
+    as_json(status_document(ABOUT, at, UP, MS))
+
+
+def test_means_are_over_the_rounds_that_had_something() -> None:
+    at = with_peers()
+    at.rounds.extend([record(reward_own=0.0), record(reward_own=1.0, reward_external=0.25, num_external=4)])
+    document = status_document(ABOUT, at, UP, MS)
+    assert document["reward"]["own"] == 0.5
+    assert document["reward"]["external"] == 0.25
+    assert document["mix"]["got_external"] == 2.0
+    assert document["network"]["num_peers"] == 2
+    assert document["uptime_s"] == 5.0
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_json_cannot_say_becomes_null(value: float) -> None:
+    assert finite_or_none(value) is None
+
+
+@pytest.mark.parametrize("value", [0.0, 3, "text", None, {"a": 1}])
+def test_everything_else_stays(value: Any) -> None:
+    assert finite_or_none(value) == value
+
+
+def test_a_healthy_node_has_no_warnings() -> None:
+    assert health(ABOUT, with_peers(), UP) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "workers", "code"),
+    [
+        (progress(), UP, "no_peers"),
+        (with_peers(), {"scorer": {"up": False}}, "worker_restarting"),
+    ],
+)
+def test_what_is_wrong_has_a_code_a_text_and_a_way_out(
+    at: Progress, workers: dict[str, Any], code: str
+) -> None:
+    (warning,) = health(ABOUT, at, workers)
+    assert warning["code"] == code
+    assert warning["text"]
+    assert warning["fix"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(DiskFull("disk is full", fix="make room"), "disk_low"), (StateError("not ours"), "checkpoint_failing")],
+)
+def test_a_checkpoint_that_fails_is_told(error: StateError | DiskFull, code: str) -> None:
+    at = with_peers()
+    at.checkpoint_error = error
+    (warning,) = health(ABOUT, at, UP)
+    assert warning["code"] == code
+    assert error.what in warning["text"]
+
+
+def test_a_peer_is_shown_with_what_it_gave() -> None:
+    at = with_peers()
+    at.buffer, at.used_by_author = {"by_author": {"b": 3}}, {"b": 2}
+    rows = {
+        row["peer_id"]: row for row in peers_document(at, {"a": "new", "b": "banned"}.__getitem__)["peers"]
+    }
+    assert (rows["b"]["rollouts_held"], rows["b"]["rollouts_used"]) == (3, 2)
+    assert (rows["a"]["rollouts_held"], rows["a"]["rollouts_used"]) == (0, 0)
+    assert (rows["a"]["standing"], rows["b"]["standing"]) == ("new", "banned")
+
+
+def test_addresses_can_be_given_to_others_as_they_stand() -> None:
+    assert id_document(ABOUT)["addresses"] == [
+        "/ip4/127.0.0.1/tcp/4810/p2p/12D3KooWme",
+        "/ip4/10.0.0.1/tcp/4810/p2p/12D3KooWme",
+    ]
+
+
+def test_a_bootstrap_that_answers_as_somebody_else_is_said() -> None:
+    connected = progress()
+    connected.network = {
+        "peers": [{"peer_id": "p"}],
+        "stats": {"bootstrap": {"/ip4/1.2.3.4/tcp/1": "wrong_peer_id"}},
+    }
+    (warning,) = health(ABOUT, connected, {})
+    assert warning["code"] == "bootstrap_wrong_peer"
+    assert "/ip4/1.2.3.4/tcp/1" in warning["text"]

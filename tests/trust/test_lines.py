@@ -1,0 +1,66 @@
+"""Lines: the proven and those who bring their own messages answer for themselves, and who shares scoring time waits for it."""
+
+import pytest
+
+from swarmd.protocol.signing import Identity
+from swarmd.trust.lines import Line, Lines
+from swarmd.trust.quotas import QuotaLimits, Quotas
+from tests.loops.parts import MANIFEST, OTHER, Loops, sealed
+from tests.loops.test_ingest import ALLOWED
+
+BRINGER = Identity.from_seed(b"b" * 32).peer_id
+PROVEN_LINE, NEW_LINE = Line(OTHER.public_key, False, False), Line(OTHER.public_key, False, True)
+BRINGERS_LINE = Line(BRINGER.encode(), True, True)
+
+
+class Clock:
+    """Unix milliseconds, set by a test."""
+
+    ms = 0
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def lines(*, proven: bool = False, cpu_ms_per_s: float = 250.0) -> Lines:
+    trust = Loops().trust
+    trust.standings.proven_rollouts = 10
+    trust.standings.scored(OTHER.public_key, num_rollouts=10 if proven else 9)
+    limits = QuotaLimits(bytes_per_s=1e6, tokens_per_s=1e6, cpu_ms_per_s=cpu_ms_per_s, burst_s=40)
+    trust.quotas = Quotas(limits, trust.standings.proven)
+    return Lines(trust, MANIFEST.limits, Clock())
+
+
+@pytest.mark.parametrize(
+    ("proven", "bringer", "connected", "line"),
+    [
+        (True, BRINGER, False, PROVEN_LINE),
+        (True, OTHER.peer_id, True, PROVEN_LINE),
+        (False, OTHER.peer_id, False, NEW_LINE),
+        (False, BRINGER, True, NEW_LINE),
+        (False, BRINGER, False, BRINGERS_LINE),
+    ],
+)
+def test_who_answers_for_a_message(proven: bool, bringer: str, connected: bool, line: Line) -> None:
+    found = lines(proven=proven)
+    found.connection_changed(OTHER.peer_id, connected=True)
+    found.connection_changed(OTHER.peer_id, connected=connected)
+    assert found.of(sealed(ALLOWED[:1]), bringer) == (line, OTHER.public_key)
+
+
+@pytest.mark.parametrize("message", [b"", b"\x00" * 100, sealed(ALLOWED[:1])[:50]])
+def test_for_what_names_no_author_its_bringer_answers(message: bytes) -> None:
+    assert lines().of(message, BRINGER) == (BRINGERS_LINE, b"")
+
+
+def test_who_shares_waits_when_it_is_used_up_and_until_the_debt_is_paid() -> None:
+    found, clock = lines(cpu_ms_per_s=250.0), Clock()
+    found = Lines(found.trust, found.limits, clock)
+    assert not found.held()
+    found.trust.quotas.charge_scoring(
+        b"stranger" * 4, 11.0, 0.0
+    )  # of 10 s: 1 s of debt at a quarter of a core
+    clock.ms = 4000
+    assert found.held()
+    clock.ms = 4010
+    assert not found.held()
