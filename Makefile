@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-ingest chaos attack sybils fuzz fuzz-http clean
+.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-ingest chaos attack sybils fuzz fuzz-http clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -42,6 +42,10 @@ check: lint test ## the whole gate
 format: $(VENV)/.dev ## rewrite the code in the project's format
 	@$(BIN)/ruff format swarmd tests
 	@$(BIN)/ruff check --fix swarmd tests
+
+BEFORE ?=
+count: ## the tree in figures: lengths, untyped annotations, import cycles; BEFORE=a-revision compares
+	@$(PYTHON) -m tests.measure $(BEFORE) .
 
 docs: $(VENV)/.dev ## write the generated pages anew
 	@mkdir -p docs/reference
