@@ -1,7 +1,7 @@
 """The swarm's rollouts, scored here, on disk: bounded, drawn at random, and all still there after a crash.
 
-What came over the wire is stored as it came (`batches.data`), so that its signature can be checked again. Beside it lie what this
-node made of it: small rows to choose from (`rollouts`) and, apart from them, what a chosen one needs (`payloads`).
+The file holds no message as it came, only the rollouts that this node made of it: small rows to choose from (`rollouts`) and, apart
+from them, the texts and rewards of each (`payloads`).
 
 Eviction, when a bound is passed, takes first what will never be drawn again, and never one author's for another's sake:
 
@@ -15,9 +15,8 @@ import json
 import math
 import random
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from swarmd.experience import schema
@@ -60,22 +59,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class BufferCounts:
-    """What is held; `num_drawable` counts what `sample` could draw now."""
+    """Rollouts held, used up or not; `by_author` counts those of each author."""
 
     num_rollouts: int
     num_informative: int
-    num_drawable: int
     size_bytes: int
     by_author: dict[bytes, int]
-    oldest_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredBatch:
-    """A signed batch as it came."""
-
-    received_ms: int
-    data: bytes
 
 
 class SwarmBuffer:
@@ -90,9 +79,6 @@ class SwarmBuffer:
             whichever is earlier: an author can make its rollouts look older, never younger.
         strategy: how rollouts are drawn.
         digest: the manifest's digest. Counters mean other questions in another swarm, so another digest empties the buffer.
-
-    Attributes:
-        num_foreign: rollouts of another swarm that were dropped at opening.
 
     Raises:
         StateError: newer schema, or not accessible.
@@ -122,16 +108,16 @@ class SwarmBuffer:
         self._store = Store(
             path,
             schema=schema.create(digest),
-            migrations=schema.MIGRATIONS,
+            version=schema.VERSION,
             synchronous="NORMAL",
             expendable=True,
         )
-        self.num_foreign: int = self._store.transaction(lambda db: schema.adopt(db, digest, uses_max))
+        self._store.transaction(lambda db: schema.adopt(db, digest, uses_max))
         self._counter = QuestionCounter(path.with_name("node.sqlite"))
 
     @property
     def moved_aside(self) -> tuple[Path, ...]:
-        """Damaged database files that were replaced by an empty one, the latest last."""
+        """Files that were replaced by an empty one, the latest last: damaged, or of an older version."""
         return tuple(self._store.moved_aside)
 
     def add(
@@ -161,7 +147,7 @@ class SwarmBuffer:
         made_ms = min(header.created_ms, received_ms)
 
         def work(db: sqlite3.Connection) -> AddResult:
-            batch_row: int | None = None
+            arrived = schema.next_arrival(db)
             num_added = num_duplicate = 0
             for rollout, prompt, rewards_G in zip(verified.batch.rollouts, prompts, rewards_RG, strict=True):
                 if prompt is None:
@@ -170,12 +156,11 @@ class SwarmBuffer:
                 if schema.is_known(db, key):
                     num_duplicate += 1
                     continue
-                if batch_row is None:
-                    data = verified.signed.data
-                    batch_row = schema.insert_batch(db, header.author, received_ms, data, proven=proven)
                 payload = _encode(rollout, prompt, rewards_G, header.created_ms, header.policy_version)
-                schema.insert_rollout(db, batch_row, key, made_ms, rewards_G, payload)
+                schema.insert_rollout(db, arrived, key, made_ms, rewards_G, payload)
                 num_added += 1
+            if num_added:
+                schema.note_proven(db, header.author, proven=proven)
             cutoff_ms = received_ms - self._age_ms_max
             num_evicted = schema.evict(db, header.author, self._author_max, self._total_max, cutoff_ms)
             return AddResult(num_added, num_duplicate, num_evicted)
@@ -227,29 +212,15 @@ class SwarmBuffer:
         """
         return self._store.transaction(lambda db: schema.quarantine(db, authors))
 
-    def counts(self, now_ms: int) -> BufferCounts:
-        """What is held at this moment."""
-
-        def work(db: sqlite3.Connection) -> BufferCounts:
-            by_author = schema.holdings(db)
-            num_informative, oldest_ms = schema.summary(db)
-            return BufferCounts(
-                num_rollouts=sum(held.num for held in by_author.values()),
-                num_informative=num_informative,
-                num_drawable=len(schema.candidates(db, now_ms - self._age_ms_max)),
-                size_bytes=sum(held.size_bytes for held in by_author.values()),
-                by_author={author: held.num for author, held in by_author.items()},
-                oldest_ms=oldest_ms,
-            )
-
-        return self._store.transaction(work)
-
-    def batches(self) -> Iterator[StoredBatch]:
-        """Every stored batch as it came, in the order of receipt; what is added meanwhile may be among them."""
-        row = 0
-        while found := self._store.transaction(partial(schema.batch_after, row=row)):
-            row, received_ms, data = found
-            yield StoredBatch(received_ms, data)
+    def counts(self) -> BufferCounts:
+        """What is held at this moment; the cost grows with the number of authors, not of rollouts."""
+        held = self._store.transaction(schema.holdings)
+        return BufferCounts(
+            num_rollouts=sum(num for _, num, _, _ in held),
+            num_informative=sum(num for _, _, num, _ in held),
+            size_bytes=sum(size for _, _, _, size in held),
+            by_author={author: num for author, num, _, _ in held},
+        )
 
     def reserve_counters(self, num: int) -> int:
         """The first of `num` consecutive question counters, never given out before or again (`QuestionCounter.reserve`)."""

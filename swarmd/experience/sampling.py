@@ -17,8 +17,8 @@ Source = Literal["swarm", "own"]
 class Candidate(NamedTuple):
     """A rollout that may be drawn.
 
-    `row` is its place in the buffer, `author` who signed it, `arrived` the number of the message it came with: a lower one came
-    earlier. `reward_total` is the sum of the rewards that this node gave, over `num_completions`.
+    `row` is its place in the buffer, `author` who signed it, `arrived` the number of its message: a lower number came earlier.
+    `reward_total` is the sum of the rewards that this node gave, over `num_completions`.
     """
 
     row: int

@@ -1,7 +1,7 @@
 """The buffer's tables and every statement on them; each function runs inside a transaction of its caller.
 
-Triggers keep what can be derived: what each author holds, a batch's bytes until its last rollout is gone, and a tombstone for every
-rollout that was dropped, so that the same one does not come back.
+Triggers keep what can be derived: the holdings of each author, and a tombstone for every dropped rollout, so that the same rollout
+does not come back.
 """
 
 import json
@@ -9,7 +9,7 @@ import math
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from swarmd.experience.advantages import is_informative
 from swarmd.experience.sampling import Candidate
@@ -25,18 +25,18 @@ TOMBSTONES_MAX = 200_000
 
 USED_UP, UNINFORMATIVE, DRAWABLE = 0, 1, 2  # rollouts.worth: the lower, the earlier it is evicted
 
+# Counts every change of the tables. The buffer is a cache of strangers' rollouts: a file of an older version is set aside.
+VERSION: Final = 4
+
 _TABLES = """
 CREATE TABLE facts(name TEXT PRIMARY KEY, value BLOB);
 CREATE TABLE authors(
-    author BLOB PRIMARY KEY, num INTEGER NOT NULL DEFAULT 0, size_bytes INTEGER NOT NULL DEFAULT 0,
+    author BLOB PRIMARY KEY, num INTEGER NOT NULL, num_informative INTEGER NOT NULL, size_bytes INTEGER NOT NULL,
     proven INTEGER NOT NULL DEFAULT 1);
-CREATE TABLE batches(
-    id INTEGER PRIMARY KEY, author BLOB NOT NULL, received_ms INTEGER NOT NULL,
-    num_held INTEGER NOT NULL DEFAULT 0, data BLOB NOT NULL);
 CREATE TABLE rollouts(
-    id INTEGER PRIMARY KEY, batch INTEGER NOT NULL, author BLOB NOT NULL, dataset INTEGER NOT NULL, counter INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY, arrived INTEGER NOT NULL, author BLOB NOT NULL, dataset INTEGER NOT NULL, counter INTEGER NOT NULL,
     made_ms INTEGER NOT NULL, worth INTEGER NOT NULL, uses INTEGER NOT NULL DEFAULT 0, size_bytes INTEGER NOT NULL,
-    reward_total REAL NOT NULL DEFAULT 0, num_completions INTEGER NOT NULL DEFAULT 0,
+    reward_total REAL NOT NULL, num_completions INTEGER NOT NULL,
     UNIQUE(author, dataset, counter));
 CREATE INDEX rollouts_by_worth ON rollouts(worth, made_ms, author);
 CREATE INDEX rollouts_by_author ON rollouts(author, worth, made_ms);
@@ -47,46 +47,19 @@ CREATE TABLE tombstones(
 CREATE TABLE asked(minute INTEGER PRIMARY KEY, num INTEGER NOT NULL);
 CREATE TABLE drawn(author BLOB NOT NULL, minute INTEGER NOT NULL, num INTEGER NOT NULL, PRIMARY KEY(author, minute));
 
-CREATE TRIGGER batch_added AFTER INSERT ON batches BEGIN
-    INSERT INTO authors(author, size_bytes) VALUES (NEW.author, length(NEW.data))
-        ON CONFLICT(author) DO UPDATE SET size_bytes = size_bytes + excluded.size_bytes;
-END;
-CREATE TRIGGER batch_dropped AFTER DELETE ON batches BEGIN
-    UPDATE authors SET size_bytes = size_bytes - length(OLD.data) WHERE author = OLD.author;
-END;
 CREATE TRIGGER rollout_added AFTER INSERT ON rollouts BEGIN
-    UPDATE authors SET num = num + 1, size_bytes = size_bytes + NEW.size_bytes WHERE author = NEW.author;
-    UPDATE batches SET num_held = num_held + 1 WHERE id = NEW.batch;
+    INSERT INTO authors(author, num, num_informative, size_bytes) VALUES (NEW.author, 1, NEW.worth != 1, NEW.size_bytes)
+        ON CONFLICT(author) DO UPDATE SET num = num + 1, num_informative = num_informative + excluded.num_informative,
+            size_bytes = size_bytes + excluded.size_bytes;
 END;
 CREATE TRIGGER rollout_dropped AFTER DELETE ON rollouts BEGIN
-    UPDATE authors SET num = num - 1, size_bytes = size_bytes - OLD.size_bytes WHERE author = OLD.author;
-    UPDATE batches SET num_held = num_held - 1 WHERE id = OLD.batch;
-    DELETE FROM batches WHERE id = OLD.batch AND num_held = 0;
+    UPDATE authors SET num = num - 1, num_informative = num_informative - (OLD.worth != 1),
+        size_bytes = size_bytes - OLD.size_bytes WHERE author = OLD.author;
     DELETE FROM authors WHERE author = OLD.author AND num = 0;
     DELETE FROM payloads WHERE id = OLD.id;
     INSERT OR IGNORE INTO tombstones(author, dataset, counter) VALUES (OLD.author, OLD.dataset, OLD.counter);
 END
 """
-
-# What brings a file of one version to the next, the first from 1 to 2. Never changed once released; `_TABLES` is where they lead.
-MIGRATIONS = (
-    # 2: what the rewards of a rollout are, to choose by. The payload has them: [prompt, created_ms, policy_version, completions],
-    # with a completion's reward in third place.
-    """
-    ALTER TABLE rollouts ADD COLUMN reward_total REAL NOT NULL DEFAULT 0;
-    ALTER TABLE rollouts ADD COLUMN num_completions INTEGER NOT NULL DEFAULT 0;
-    UPDATE rollouts SET (reward_total, num_completions) = (
-        SELECT total(json_extract(completion.value, '$[2]')), count(*)
-        FROM payloads, json_each(CAST(payloads.payload AS TEXT), '$[3]') AS completion
-        WHERE payloads.id = rollouts.id)
-    """,
-    # 3: what was drawn of whom, apart from the rollouts: used-up ones are evicted first. And who is proven, for eviction.
-    """
-    ALTER TABLE authors ADD COLUMN proven INTEGER NOT NULL DEFAULT 1;
-    CREATE TABLE asked(minute INTEGER PRIMARY KEY, num INTEGER NOT NULL);
-    CREATE TABLE drawn(author BLOB NOT NULL, minute INTEGER NOT NULL, num INTEGER NOT NULL, PRIMARY KEY(author, minute))
-    """,
-)
 
 # Uses of a rollout that is quarantined: more than any setting allows (1,000), so it stays used up whatever is configured later.
 QUARANTINED_USES = 1_000_000
@@ -134,17 +107,15 @@ def create(digest: bytes) -> str:
     return f"{_TABLES}; INSERT INTO facts VALUES ('digest', x'{digest.hex()}')"
 
 
-def adopt(db: sqlite3.Connection, digest: bytes, uses_max: int) -> int:
-    """Make what lies there fit this node's settings; returns how many rollouts of another swarm were dropped."""
+def adopt(db: sqlite3.Connection, digest: bytes, uses_max: int) -> None:
+    """Make the file fit this node's settings: rollouts of another swarm are dropped."""
     found = db.execute("SELECT value FROM facts WHERE name = 'digest'").fetchone()
-    num_foreign = 0
     if found[0] != digest:
-        num_foreign = db.execute("DELETE FROM rollouts").rowcount
+        db.execute("DELETE FROM rollouts")
         db.execute("DELETE FROM tombstones")
         db.execute("UPDATE facts SET value = ? WHERE name = 'digest'", (digest,))
     query = "UPDATE rollouts SET worth = CASE WHEN uses < ? THEN ? ELSE ? END WHERE worth != ?"
     db.execute(query, (uses_max, DRAWABLE, USED_UP, UNINFORMATIVE))
-    return num_foreign
 
 
 def is_known(db: sqlite3.Connection, key: Key) -> bool:
@@ -154,28 +125,27 @@ def is_known(db: sqlite3.Connection, key: Key) -> bool:
     return db.execute(query, key * 2).fetchone() is not None
 
 
-def insert_batch(
-    db: sqlite3.Connection, author: bytes, received_ms: int, data: bytes, *, proven: bool
-) -> int:
-    """Store a message as it came, and whether its author is proven by now; returns its row."""
-    query = "INSERT INTO batches(author, received_ms, data) VALUES (?, ?, ?)"
-    row = db.execute(query, (author, received_ms, data)).lastrowid
+def next_arrival(db: sqlite3.Connection) -> int:
+    """The number of a message that arrives now: higher than that of every message with a rollout that is held."""
+    return int(db.execute("SELECT coalesce(max(id), 0) + 1 FROM rollouts").fetchone()[0])
+
+
+def note_proven(db: sqlite3.Connection, author: bytes, *, proven: bool) -> None:
+    """Remember whether an author is proven by now, if any of its rollouts is held."""
     db.execute("UPDATE authors SET proven = ? WHERE author = ?", (proven, author))
-    assert row is not None
-    return row
 
 
 def insert_rollout(
-    db: sqlite3.Connection, batch: int, key: Key, made_ms: int, rewards_G: Sequence[float], payload: bytes
+    db: sqlite3.Connection, arrived: int, key: Key, made_ms: int, rewards_G: Sequence[float], payload: bytes
 ) -> None:
-    """Store a rollout of a stored batch."""
+    """Store a rollout of the message with this number."""
     worth = DRAWABLE if is_informative(rewards_G) else UNINFORMATIVE
     facts = (made_ms, worth, len(payload) + ROW_BYTES, math.fsum(rewards_G), len(rewards_G))
     query = (
-        "INSERT INTO rollouts(batch, author, dataset, counter, made_ms, worth, size_bytes, reward_total, num_completions)"
+        "INSERT INTO rollouts(arrived, author, dataset, counter, made_ms, worth, size_bytes, reward_total, num_completions)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     )
-    row = db.execute(query, (batch, *key, *facts)).lastrowid
+    row = db.execute(query, (arrived, *key, *facts)).lastrowid
     db.execute("INSERT INTO payloads VALUES (?, ?)", (row, payload))
 
 
@@ -200,7 +170,7 @@ def evict(
 def candidates(db: sqlite3.Connection, cutoff_ms: int, whose: Whose = ANYBODY) -> list[Candidate]:
     """Every rollout that may be drawn, in an order that depends on the content only."""
     query = (
-        "SELECT id, author, batch, reward_total, num_completions FROM rollouts"
+        "SELECT id, author, arrived, reward_total, num_completions FROM rollouts"
         f" WHERE worth = ? AND made_ms >= ? AND {whose.condition} ORDER BY worth, made_ms, author, id"
     )
     return [Candidate(*row) for row in db.execute(query, (DRAWABLE, cutoff_ms, *whose.args))]
@@ -260,24 +230,9 @@ def quarantine(db: sqlite3.Connection, authors: Collection[bytes]) -> int:
     return max(0, db.executemany(query, rows).rowcount)
 
 
-def holdings(db: sqlite3.Connection) -> dict[bytes, Bounds]:
-    """What each author holds."""
-    query = "SELECT author, num, size_bytes FROM authors"
-    return {author: Bounds(num, size) for author, num, size in db.execute(query)}
-
-
-def summary(db: sqlite3.Connection) -> tuple[int, int | None]:
-    """How many are informative (used up or not), and when the oldest of all was made."""
-    query = "SELECT count(*) FILTER (WHERE worth != ?), min(made_ms) FROM rollouts"
-    num, oldest_ms = db.execute(query, (UNINFORMATIVE,)).fetchone()
-    return int(num), oldest_ms
-
-
-def batch_after(db: sqlite3.Connection, row: int) -> tuple[int, int, bytes] | None:
-    """The next batch in the order of receipt: row, time of receipt, data."""
-    query = "SELECT id, received_ms, data FROM batches WHERE id > ? ORDER BY id LIMIT 1"
-    found: tuple[int, int, bytes] | None = db.execute(query, (row,)).fetchone()
-    return found
+def holdings(db: sqlite3.Connection) -> list[tuple[bytes, int, int, int]]:
+    """Of each author: its key, rollouts, informative rollouts (used up or not) and bytes. Reads no rollout."""
+    return db.execute("SELECT author, num, num_informative, size_bytes FROM authors").fetchall()
 
 
 def _held(db: sqlite3.Connection) -> Bounds:

@@ -1,13 +1,13 @@
 """One SQLite file with a schema version: transactions that are whole or nothing, and errors in the operator's words.
 
-A file of an older version is brought forward when it is opened; one written by a newer version is refused. A damaged one is moved
-aside and replaced by an empty one where the caller says that its content can be spared, else it is refused too.
+A file of a newer version is refused. A file that is damaged or of an older version is moved aside and replaced by an empty file
+where the caller can spare the content; elsewhere it is refused too.
 """
 
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -22,20 +22,23 @@ LOG_BYTES_MAX = 16 * 2**20
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
+class _Outdated(StateError):
+    """An older swarmd wrote the file."""
+
+
 class Store:
     """A database file for any number of threads; processes that share it wait for each other's transactions. The owner closes it.
 
     Args:
         path: the file; its folder must exist.
-        schema: statements that make an empty database of the newest version, kept in `PRAGMA user_version`.
-        migrations: statements that bring a database from version 1 to 2, from 2 to 3, and so on; the newest version is one more
-            than there are. Each is whole or nothing.
+        schema: statements that make an empty database.
+        version: of that schema, kept in `PRAGMA user_version`; from 1.
         synchronous: "FULL" survives a power cut, "NORMAL" only the death of the process (a power cut may lose the last
             transactions, never consistency).
-        expendable: whether a damaged file may be replaced by an empty one.
+        expendable: whether a damaged or older file may be replaced by an empty one.
 
     Raises:
-        StateError: newer schema, damaged and not expendable, or not accessible.
+        StateError: newer version, not accessible, or not expendable and damaged or older.
         DiskFull: no space for an empty database.
     """
 
@@ -46,10 +49,10 @@ class Store:
         schema: str,
         synchronous: Literal["NORMAL", "FULL"],
         expendable: bool,
-        migrations: Sequence[str] = (),
+        version: int = 1,
     ) -> None:
         self.path, self.moved_aside = path, list[Path]()
-        self._schema, self._migrations, self._synchronous = schema, tuple(migrations), synchronous
+        self._schema, self._version, self._synchronous = schema, version, synchronous
         self._expendable = expendable
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
@@ -63,10 +66,14 @@ class Store:
         with self._lock:
             try:
                 return self._attempt(work)
+            except _Outdated:
+                if not self._expendable:
+                    raise
+                self._move_aside("old")
             except sqlite3.DatabaseError as error:
                 if not (self._expendable and _code(error) in _DAMAGED):
                     raise self._explain(error) from error
-            self._move_aside()
+                self._move_aside("corrupt")
             try:
                 return self._attempt(work)
             except sqlite3.DatabaseError as error:
@@ -94,21 +101,23 @@ class Store:
     def _open(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
         try:
-            found, newest = db.execute("PRAGMA user_version").fetchone()[0], len(self._migrations) + 1
-            if found > newest:
-                raise StateError(
-                    f"{self.path} has schema {found}, this swarmd knows {newest}",
-                    "it was written by a newer swarmd",
-                    "upgrade swarmd, or move the file away",
-                )
+            found = db.execute("PRAGMA user_version").fetchone()[0]
             if found < 0:
                 raise damaged(f"its schema is {found}")
+            what = f"{self.path} has schema {found}, this swarmd knows {self._version}"
+            if found > self._version:
+                raise StateError(
+                    what, "a newer swarmd wrote the file", "upgrade swarmd, or move the file away"
+                )
+            if 0 < found < self._version:
+                raise _Outdated(what, "an older swarmd wrote the file", "use that one, or move the file away")
             db.execute("PRAGMA journal_mode=WAL")
             db.execute(f"PRAGMA synchronous={self._synchronous}")
             db.execute(f"PRAGMA journal_size_limit={LOG_BYTES_MAX}")
-            steps = [self._schema] if found == 0 else self._migrations[found - 1 :]
-            for version, statements in enumerate(steps, start=newest - len(steps) + 1):
-                db.executescript(f"BEGIN IMMEDIATE; {statements}; PRAGMA user_version={version}; COMMIT")
+            if found == 0:
+                db.executescript(
+                    f"BEGIN IMMEDIATE; {self._schema}; PRAGMA user_version={self._version}; COMMIT"
+                )
             self._require_tables(db)
         except BaseException:
             db.close()
@@ -117,18 +126,18 @@ class Store:
         return db
 
     def _require_tables(self, db: sqlite3.Connection) -> None:
-        """Raises DatabaseError for a database that has not the tables of the newest version."""
+        """Raises DatabaseError for a database that has not the tables of this version."""
         with contextlib.closing(sqlite3.connect(":memory:")) as model:
             model.executescript(self._schema)
             if missing := _columns(model) - _columns(db):
                 raise damaged(f"it lacks {'.'.join(min(missing))}")
 
-    def _move_aside(self) -> None:
+    def _move_aside(self, ending: str) -> None:
         if self._db is not None:
             self._db.close()
             self._db = None
         number = 1
-        while (target := self.path.with_name(f"{self.path.name}.corrupt-{number}")).exists():
+        while (target := self.path.with_name(f"{self.path.name}.{ending}-{number}")).exists():
             number += 1
         self.path.replace(target)
         for suffix in ("-wal", "-shm"):  # a stale log would be replayed into the new file

@@ -209,5 +209,7 @@ def _open_buffer(config: Config, data_dir: DataDir, manifest: Manifest, say: Say
         digest=manifest.digest,
     )
     for path in buffer.moved_aside:
-        say(f"! buffer     the database was damaged; it lies in {path}, and an empty one was started")
+        say(
+            f"! buffer     the database is damaged or of an older swarmd; it lies in {path}, and an empty one was started"
+        )
     return buffer

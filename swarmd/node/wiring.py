@@ -232,7 +232,7 @@ def make_observe(node: Node) -> Observe:
     """The observer."""
     return Observe(
         network=node.children.get("network"),
-        counts=lambda: node.buffer.counts(node.now_ms()),
+        counts=node.buffer.counts,
         run_blocking=node.run_blocking,
         root=node.data_dir.root,
         workers_up=lambda: {name: child.up for name, child in node.children.items()},

@@ -126,7 +126,7 @@ def measure(case: Case, num_honest: int, num_names: int, *, guarded: bool, seed:
             admission = _admission(guarded, frozenset(honest if not case.proven else honest + hostile))
             sample = buffer.sample(NUM_EXTERNAL, rng, now_ms=now_ms, admission=admission)
             drawn.update(rollout.author for rollout in sample.rollouts)
-        held = buffer.counts(START_MS + rounds * ROUND_MS).by_author
+        held = buffer.counts().by_author
         buffer.close()
     of_hostile = sum(drawn[author] for author in hostile)
     num_asked = rounds * NUM_EXTERNAL

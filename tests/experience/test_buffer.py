@@ -37,11 +37,12 @@ def test_peers_may_send_any_number_of_completions(tmp_path: Path) -> None:
     assert sorted(len(rollout.completions) for rollout in drawn) == [2, 5]
 
 
-def test_bytes_are_kept_as_they_came(tmp_path: Path) -> None:
-    buffer, first, second = open_buffer(tmp_path), batch("ann", [1, 2]), batch("bob", [9])
-    buffer.add(first, ["?", "?"], [[1.0, 0.0]] * 2, received_ms=NOW_MS)
-    buffer.add(second, ["?"], [[1.0, 0.0]], received_ms=NOW_MS + 1)
-    assert [stored.data for stored in buffer.batches()] == [first.signed.data, second.signed.data]
+def test_messages_are_numbered_in_the_order_in_which_they_arrived(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, strategy="first-arrived", uses_max=9)
+    for name, counters in (("ann", [1, 2]), ("bob", [9]), ("cyd", [4])):
+        add(buffer, name, counters)
+    drawn = buffer.sample(3, random.Random(1), now_ms=NOW_MS).rollouts
+    assert [rollout.author for rollout in drawn] == [author("ann"), author("ann"), author("bob")]
 
 
 def test_a_rollout_is_drawn_only_as_often_as_allowed(tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_scores_that_do_not_fit_the_batch_are_refused(
     buffer = open_buffer(tmp_path)
     with pytest.raises(ValueError, match=message):
         buffer.add(batch("ann", [1, 2]), prompts, rewards_RG, received_ms=NOW_MS)
-    assert buffer.counts(NOW_MS).num_rollouts == 0
+    assert buffer.counts().num_rollouts == 0
 
 
 def test_counts_tell_what_is_held_by_whom(tmp_path: Path) -> None:
@@ -143,15 +144,32 @@ def test_counts_tell_what_is_held_by_whom(tmp_path: Path) -> None:
     add(buffer, "ann", [1, 2], age_s=60)
     add(buffer, "bob", [1], rewards_G=UNINFORMATIVE)
     buffer.sample(1, random.Random(1), now_ms=NOW_MS)
-    counts = buffer.counts(NOW_MS)
-    assert (counts.num_rollouts, counts.num_informative, counts.num_drawable) == (3, 2, 1)
+    counts = buffer.counts()
+    assert (counts.num_rollouts, counts.num_informative) == (3, 2)
     assert counts.by_author == {author("ann"): 2, author("bob"): 1}
-    assert counts.oldest_ms == NOW_MS - 60_000
+
+
+def test_counts_follow_what_is_evicted(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, rollouts_max=2)
+    add(buffer, "ann", [1], rewards_G=UNINFORMATIVE)
+    add(buffer, "bob", [1, 2])
+    assert (buffer.counts().num_informative, buffer.counts().by_author) == (2, {author("bob"): 2})
+
+
+def test_counting_reads_no_rollout(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path)
+    add(buffer, "ann", range(50))
+    queries: list[str] = []
+    buffer._store.transaction(lambda db: db.set_trace_callback(queries.append))
+    buffer.counts()
+    assert [query for query in queries if "FROM" in query] == [
+        "SELECT author, num, num_informative, size_bytes FROM authors"
+    ]
 
 
 def test_counts_of_nothing_are_zero(tmp_path: Path) -> None:
-    counts = open_buffer(tmp_path).counts(NOW_MS)
-    assert (counts.num_rollouts, counts.size_bytes, counts.by_author, counts.oldest_ms) == (0, 0, {}, None)
+    counts = open_buffer(tmp_path).counts()
+    assert (counts.num_rollouts, counts.num_informative, counts.size_bytes, counts.by_author) == (0, 0, 0, {})
 
 
 def test_what_will_not_be_drawn_again_goes_first(tmp_path: Path) -> None:
@@ -203,7 +221,7 @@ def test_bytes_are_bounded_too(tmp_path: Path) -> None:
     buffer = open_buffer(tmp_path, size_bytes_max=100_000)
     for counter in range(60):
         add(buffer, "ann" if counter % 2 else "bob", [counter], text="x" * 5000)
-    counts = buffer.counts(NOW_MS)
+    counts = buffer.counts()
     assert counts.size_bytes <= 100_000
     assert counts.num_rollouts >= 9
     assert set(range(56, 60)) <= {c for counters in held(buffer).values() for c in counters}
@@ -212,8 +230,7 @@ def test_bytes_are_bounded_too(tmp_path: Path) -> None:
 def test_a_batch_larger_than_the_share_leaves_nothing_behind(tmp_path: Path) -> None:
     buffer = open_buffer(tmp_path, size_bytes_max=20_000, author_share_max=0.1)
     assert add(buffer, "ann", [1], text="x" * 5000) == AddResult(1, 0, 1)
-    assert buffer.counts(NOW_MS).size_bytes == 0
-    assert list(buffer.batches()) == []
+    assert buffer.counts().size_bytes == 0
 
 
 def test_an_evicted_rollout_does_not_come_back(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -16,6 +17,7 @@ from swarmd.errors import DiskFull, StateError
 from swarmd.experience import schema
 from swarmd.experience.buffer import AddResult, SwarmBuffer
 from swarmd.experience.counters import QuestionCounter
+from swarmd.experience.store import Store
 from tests.experience.batches import NOW_MS, add, open_buffer
 
 VICTIM = """
@@ -25,7 +27,7 @@ buffer = open_buffer(pathlib.Path(sys.argv[1]), rollouts_max=50)
 for number in range(10**6):
     first = buffer.reserve_counters(3)
     add(buffer, "ann", [first, first + 1, first + 2], text="x" * 2000)
-    print(json.dumps([first, buffer.counts(0).num_rollouts]), flush=True)
+    print(json.dumps([first, buffer.counts().num_rollouts]), flush=True)
 """
 
 
@@ -54,9 +56,9 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     buffer = open_buffer(tmp_path)
     add(buffer, "ann", [1, 2])
     buffer.sample(1, random.Random(1), now_ms=NOW_MS)
-    before = buffer.counts(NOW_MS)
+    before = buffer.counts()
     buffer.close()
-    assert open_buffer(tmp_path).counts(NOW_MS) == before
+    assert open_buffer(tmp_path).counts() == before
 
 
 def test_duplicates_are_known_after_a_restart_even_when_evicted(tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_a_higher_limit_of_uses_brings_used_up_rollouts_back(tmp_path: Path) -> 
     add(buffer, "ann", [1])
     buffer.sample(1, random.Random(1), now_ms=NOW_MS)
     buffer.close()
-    assert open_buffer(tmp_path, uses_max=2).counts(NOW_MS).num_drawable == 1
+    assert open_buffer(tmp_path, uses_max=2).sample(1, random.Random(1), now_ms=NOW_MS).num_pool == 1
 
 
 def test_another_swarm_finds_an_empty_buffer_but_counters_go_on(tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ def test_another_swarm_finds_an_empty_buffer_but_counters_go_on(tmp_path: Path) 
     buffer.reserve_counters(10)
     buffer.close()
     other = open_buffer(tmp_path, digest=b"two")
-    assert (other.num_foreign, other.counts(NOW_MS).num_rollouts, other.reserve_counters(1)) == (2, 0, 10)
+    assert (other.counts().num_rollouts, other.reserve_counters(1)) == (0, 10)
     assert add(other, "ann", [1]) == AddResult(1, 0, 0)
 
 
@@ -109,7 +111,7 @@ def test_kill_9_in_the_middle_of_adds_loses_nothing_acknowledged(tmp_path: Path)
     buffer = open_buffer(tmp_path, rollouts_max=50)
     assert buffer._store.transaction(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == ("ok",)
     assert add(buffer, "ann", [first, first + 1, first + 2]) == AddResult(0, 3, 0)
-    assert buffer.counts(NOW_MS).num_rollouts == num_rollouts == 50
+    assert buffer.counts().num_rollouts == num_rollouts == 50
     assert buffer.reserve_counters(1) >= first + 3
     assert buffer.moved_aside == ()
 
@@ -146,12 +148,12 @@ def test_a_damaged_counter_is_refused_rather_than_begun_anew(tmp_path: Path) -> 
 def test_a_full_disk_loses_nothing_that_was_stored(tmp_path: Path) -> None:
     buffer = open_buffer(tmp_path)
     add(buffer, "ann", [1, 2])
-    before = buffer.counts(NOW_MS)
+    before = buffer.counts()
     fill(buffer)
     with pytest.raises(DiskFull, match="no space") as caught:
         add(buffer, "bob", range(50), text="x" * 10_000)
     assert caught.value.exit_code == 17
-    assert buffer.counts(NOW_MS) == before
+    assert buffer.counts() == before
 
 
 def test_a_buffer_works_again_once_there_is_space(tmp_path: Path) -> None:
@@ -172,11 +174,11 @@ def test_a_file_that_is_no_database_is_moved_aside(tmp_path: Path, content: byte
     assert add(buffer, "ann", [1]).num_added == 1
 
 
-@pytest.mark.parametrize("version", [-1, 3])
+@pytest.mark.parametrize("version", [-1, schema.VERSION])
 def test_a_database_of_another_program_is_moved_aside(tmp_path: Path, version: int) -> None:
     make_foreign(tmp_path / "buffer.sqlite", version)
     buffer = open_buffer(tmp_path)
-    assert (len(buffer.moved_aside), buffer.counts(NOW_MS).num_rollouts) == (1, 0)
+    assert (len(buffer.moved_aside), buffer.counts().num_rollouts) == (1, 0)
 
 
 def test_a_counter_of_another_program_is_refused(tmp_path: Path) -> None:
@@ -231,9 +233,35 @@ def test_a_newer_schema_is_refused_and_both_versions_named(tmp_path: Path) -> No
     open_buffer(tmp_path).close()
     with sqlite3.connect(tmp_path / "buffer.sqlite") as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(StateError, match="schema 99, this swarmd knows 3") as caught:
+    with pytest.raises(StateError, match=f"schema 99, this swarmd knows {schema.VERSION}") as caught:
         open_buffer(tmp_path)
     assert caught.value.exit_code == 16
+
+
+def test_a_buffer_of_an_older_version_is_set_aside_whole(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path)
+    add(buffer, "ann", [1, 2])
+    buffer._store.transaction(lambda db: db.execute(f"PRAGMA user_version={schema.VERSION - 1}"))
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    for name in ("buffer.sqlite", "buffer.sqlite-wal"):  # as a killed node leaves them: all is in the log
+        shutil.copy(tmp_path / name, killed / name)
+    again = open_buffer(killed)
+    assert (again.moved_aside, again.counts().num_rollouts) == ((killed / "buffer.sqlite.old-1",), 0)
+    with closing(sqlite3.connect(again.moved_aside[0])) as old:
+        assert old.execute("SELECT count(*) FROM rollouts").fetchone() == (2,)
+
+
+def test_a_counter_of_an_older_version_is_refused(tmp_path: Path) -> None:
+    def store(version: int) -> Store:
+        tables = "CREATE TABLE facts(value INTEGER)"
+        path = tmp_path / "node.sqlite"
+        return Store(path, schema=tables, version=version, synchronous="FULL", expendable=False)
+
+    store(1).close()
+    with pytest.raises(StateError, match=r"schema 1, this swarmd knows 2\s+an older swarmd"):
+        store(2)
+    assert list(tmp_path.glob("*.old*")) == []
 
 
 def test_a_missing_folder_is_the_operators_to_mend(tmp_path: Path) -> None:

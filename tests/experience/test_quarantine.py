@@ -15,7 +15,7 @@ def test_only_what_these_authors_sent_is_taken(tmp_path: Path) -> None:
     assert buffer.quarantine([author("bob"), author("eve")]) == 3
     sample = buffer.sample(9, random.Random(1), now_ms=NOW_MS)
     assert {rollout.author for rollout in sample.rollouts} == {author("ann")}
-    assert buffer.counts(NOW_MS).num_rollouts == 5
+    assert buffer.counts().num_rollouts == 5
 
 
 def test_what_could_not_be_drawn_is_not_counted(tmp_path: Path) -> None:

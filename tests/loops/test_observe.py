@@ -13,7 +13,7 @@ from swarmd.metrics import Metrics
 from swarmd.protocol.signing import peer_id_of
 from tests.loops.parts import OTHER, Loops, inline, value
 
-COUNTS = BufferCounts(5, 3, 3, 1000, {OTHER.public_key: 5}, None)
+COUNTS = BufferCounts(5, 3, 1000, {OTHER.public_key: 5})
 
 
 def observe(loops: Loops, folder: Path, *, alone: bool = False) -> Observe:
