@@ -6,6 +6,7 @@ follows from the manifest alone: evaluations of different nodes and rounds are c
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,8 @@ from swarmd.errors import LocalError
 from swarmd.experience.streams import Streams
 from swarmd.loops.ask import choose_dataset
 from swarmd.loops.ports import MODEL_HANG_S, SCORER_HANG_S, Caller, NowMs
-from swarmd.loops.progress import mean
+from swarmd.loops.progress import Progress, enter, mean
+from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
 
 log = logging.getLogger(__name__)
@@ -149,6 +151,50 @@ class Evaluate:
                 )
             self._items, self._prompts = items[: self.num_questions], prompts[: self.num_questions]
         return self._items, self._prompts
+
+
+@dataclass
+class Evaluations:
+    """When the policy is evaluated: before the first round, every so many rounds, and at the end where that was asked for.
+
+    `evaluate` is None where nothing is; `tell` gets each result.
+    """
+
+    evaluate: Evaluate | None
+    every_rounds: int
+    progress: Progress
+    metrics: Metrics
+    tell: Callable[[dict[str, Any]], None]
+
+    async def begin(self) -> None:
+        """Before the first round of a policy: how good it is untrained."""
+        if self.progress.round == 0 and not self.progress.stop_requested:
+            await self._once()
+
+    async def after_round(self) -> None:
+        """Every so many rounds."""
+        if self.every_rounds > 0 and self.progress.round % self.every_rounds == 0:
+            await self._once()
+
+    async def end(self) -> None:
+        """After the last round, unless that one was evaluated."""
+        done = self.progress.evaluations
+        if self.progress.evaluate_at_stop and not (done and done[-1]["round"] == self.progress.round):
+            await self._once()
+
+    async def _once(self) -> None:
+        if self.evaluate is None:
+            return
+        enter("evaluate", self.progress, self.metrics)
+        try:
+            result = await self.evaluate.once(round=self.progress.round)
+        except LocalError as error:
+            log.warning("evaluation failed: %s", error)
+            return
+        self.metrics.eval_score.set(result["mean"])
+        self.metrics.eval_error.set(result["standard_error"])
+        self.progress.evaluations.append(result)
+        self.tell(result)
 
 
 def _counted(reasons: dict[str, int], kinds: frozenset[str]) -> str:

@@ -16,7 +16,7 @@ from swarmd.errors import SwarmdError
 from swarmd.experience.capability import Capability
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
-from swarmd.loops.canary.memory import Memory
+from swarmd.metrics import Metrics
 from swarmd.trust.proof import OwnWork
 
 # Rounds kept in memory for `swarmd status`; the whole history is in rounds.jsonl.
@@ -33,8 +33,8 @@ class Progress:
     """Round and version count completed updates of this node; `phase` is one of `metrics.PHASES`.
 
     `plan` is the memory plan in force, empty where there is none.
-    `canary` is what the canary remembers, `canary_state` what a checkpoint told of it, `canary_warning` its last fall until the
-    next good measurement, `alone_warning` why not everybody's rollouts may be drawn now.
+    `canary_warning` is the policy's last fall until the next good measurement, `alone_warning` why not everybody's rollouts may be
+    drawn now.
     `generate_error` and `checkpoint_error` are what went wrong last, until it goes well again.
     """
 
@@ -55,8 +55,6 @@ class Progress:
     evaluate_at_stop: bool = False
     capability: Capability = field(default_factory=Capability)
     own_work: OwnWork = field(default_factory=OwnWork)
-    canary: Memory = field(default_factory=Memory)
-    canary_state: Any = None
     canary_warning: str = ""
     alone_warning: str = ""
     generate_error: SwarmdError | None = None
@@ -76,7 +74,6 @@ class Progress:
             int(state.get("num_shared", 0)),
             int(state.get("num_received", 0)),
         )
-        self.canary_state = state.get("canary")
 
     def count_used(self, used: Mapping[str, int]) -> None:
         """Add a round's external rollouts by author; the order of `used_by_author` is that of the last use."""
@@ -117,6 +114,12 @@ class Progress:
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             await self._changed.wait()
+
+
+def enter(phase: str, progress: Progress, metrics: Metrics) -> None:
+    """The update loop does something else now, one of `metrics.PHASES`."""
+    progress.phase = phase
+    metrics.set_phase(phase)
 
 
 def mean(values: list[float]) -> float:

@@ -16,17 +16,20 @@ from swarmd.experience.streams import Streams
 from swarmd.experience.unproven import unproven_max
 from swarmd.loops.ask import Ask
 from swarmd.loops.bans import Guard
-from swarmd.loops.canary.go_back import Rollback
-from swarmd.loops.canary.measure import Canary, questions_author
-from swarmd.loops.canary.memory import Bounds
-from swarmd.loops.evaluate import HELD_OUT_AUTHOR, Evaluate
+from swarmd.loops.canary.go_back import Canary
+from swarmd.loops.canary.measure import Measure, questions_author
+from swarmd.loops.canary.memory import Bounds, Memory
+from swarmd.loops.canary.watch import Unwatched
+from swarmd.loops.evaluate import HELD_OUT_AUTHOR, Evaluate, Evaluations
+from swarmd.loops.externals import Admitted, Draw, Externals
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.observe import Observe
 from swarmd.loops.ports import Worker
 from swarmd.loops.report import Report
 from swarmd.loops.share import Share
-from swarmd.loops.update import Admitted, Draw, Update
+from swarmd.loops.training import Training
+from swarmd.loops.update import Update
 from swarmd.node.parts import Node
 from swarmd.protocol.seen import Seen
 
@@ -131,30 +134,48 @@ def make_guard(node: Node) -> Guard:
 
 
 def make_update(node: Node) -> Update:
-    """The update loop with its evaluation and its records."""
-    config = node.config
-    report = Report(node.data_dir.rounds, node.data_dir.evaluations, node.progress, node.say)
+    """The update loop with its canary, its evaluations and its records."""
+    config, metrics, progress = node.config, node.metrics, node.progress
+    report = Report(node.data_dir.rounds, node.data_dir.evaluations, progress, node.say)
+    watched = config.trust.canary == "on" and config.num_external_max
+    canary = _canary(node) if watched else Unwatched()
     evaluate = _evaluate(node, config.evaluate.num_questions, config.evaluate.completions)
     return Update(
-        learner=node.learner,
-        draw=_draw(node),
-        run_blocking=node.run_blocking,
-        streams=Streams(node.seed, node.manifest.digest),
+        training=Training(
+            learner=node.learner,
+            manifest=node.manifest,
+            progress=progress,
+            metrics=metrics,
+            now_ms=node.now_ms,
+            checkpoint_every_rounds=config.checkpoint.every_rounds,
+            rounds_max=node.rounds_max,
+            bring=_hand_over(node) if node.placement.kind == "split" else None,
+            remembered=canary.to_state,
+            resumed=canary.resumed,
+            saved_round=progress.round or None,
+        ),
+        externals=Externals(
+            draw=_draw(node),
+            run_blocking=node.run_blocking,
+            streams=Streams(node.seed, node.manifest.digest),
+            capability=progress.capability,
+            num=config.num_external,
+            balance=config.balance,
+        ),
+        canary=canary,
+        evaluations=Evaluations(
+            evaluate=evaluate if config.evaluate.num_questions else None,
+            every_rounds=config.evaluate.every_rounds,
+            progress=progress,
+            metrics=metrics,
+            tell=report.evaluation,
+        ),
         manifest=node.manifest,
-        progress=node.progress,
-        metrics=node.metrics,
+        progress=progress,
+        metrics=metrics,
         now_ms=node.now_ms,
-        num_external=config.num_external,
-        balance=config.balance,
-        checkpoint_every_rounds=config.checkpoint.every_rounds,
-        evaluate=evaluate if config.evaluate.num_questions else None,
-        evaluate_every_rounds=config.evaluate.every_rounds,
-        rounds_max=node.rounds_max,
         on_round=report.round,
-        on_evaluation=report.evaluation,
-        hand_over=_hand_over(node) if node.placement.kind == "split" else None,
         note_use=node.trust.note_use,
-        rollback=_rollback(node) if config.trust.canary == "on" and config.num_external_max else None,
     )
 
 
@@ -175,20 +196,19 @@ def _evaluate(
     )
 
 
-def _rollback(node: Node) -> Rollback:
-    """The canary on questions of this node's own, and what follows from it."""
+def _canary(node: Node) -> Canary:
+    """The canary on questions of this node's own, with what it remembers of an earlier run."""
     trust, streams = node.config.trust, Streams(node.seed, node.manifest.digest)
-    canary = Canary(
+    measure = Measure(
         evaluate=_evaluate(node, trust.canary_questions, 1, questions_author(streams)),
         streams=streams,
         bounds=Bounds(trust.canary_drop_max, trust.canary_errors_max),
-        every_rounds=trust.canary_rounds,
-        progress=node.progress,
         metrics=node.metrics,
     )
-    return Rollback(
-        canary=canary,
-        learner=node.learner,
+    return Canary(
+        measure=measure,
+        every_rounds=trust.canary_rounds,
+        memory=Memory.from_state(node.learner.info["state"].get("canary"), measure.key),
         quarantine=node.buffer.quarantine,
         run_blocking=node.run_blocking,
         progress=node.progress,

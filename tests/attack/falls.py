@@ -102,7 +102,7 @@ async def play(scene: Scene, num_rounds: int, seed: int, folder: Path) -> Outcom
     node = _node(folder, seed)
 
     def is_harmful(round: int, hostile: bool) -> bool:
-        return (hostile or not scene.num_hostile) and scene.harmful(round, node.progress.canary.backoff)
+        return (hostile or not scene.num_hostile) and scene.harmful(round, update.canary.backoff)
 
     learner = SkilledPolicy(is_harmful)
     node.children.update(scorer=_scorer(node), generation=learner)

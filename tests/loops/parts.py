@@ -9,21 +9,24 @@ import trio
 from prometheus_client import CollectorRegistry
 
 from swarmd.experience.buffer import AddResult, Sample
-from swarmd.experience.own import OwnExperience
+from swarmd.experience.own import Balance, OwnExperience
 from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.experience.streams import Streams
 from swarmd.loops.ask import Ask
 from swarmd.loops.bans import Guard
-from swarmd.loops.canary.go_back import Rollback
-from swarmd.loops.canary.measure import Canary
-from swarmd.loops.canary.memory import Bounds
-from swarmd.loops.evaluate import Evaluate
+from swarmd.loops.canary.go_back import Canary
+from swarmd.loops.canary.measure import Measure
+from swarmd.loops.canary.memory import Bounds, Memory
+from swarmd.loops.canary.watch import Unwatched, Watch
+from swarmd.loops.evaluate import Evaluate, Evaluations
+from swarmd.loops.externals import Draw, Externals
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.progress import Progress
 from swarmd.loops.share import Share
-from swarmd.loops.update import Update
+from swarmd.loops.training import Training
+from swarmd.loops.update import NoteUse, Update
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.protocol.rules import RULES
@@ -198,18 +201,17 @@ class Loops:
             deadline_s=20.0,
         )
 
-    def rollback(self, *, every_rounds: int = 2, num_questions: int = 16) -> Rollback:
-        canary = Canary(
+    def canary(self, *, every_rounds: int = 2, num_questions: int = 16) -> Canary:
+        measure = Measure(
             evaluate=self.evaluate(num_questions=num_questions),
             streams=self.streams,
             bounds=Bounds(drop_max=0.05, errors_max=5.0),
-            every_rounds=every_rounds,
-            progress=self.progress,
             metrics=self.metrics,
         )
-        return Rollback(
-            canary=canary,
-            learner=self.learner,
+        return Canary(
+            measure=measure,
+            every_rounds=every_rounds,
+            memory=Memory.from_state(self.learner.saved.state.get("canary"), measure.key),
             quarantine=self.quarantine,
             run_blocking=inline,
             progress=self.progress,
@@ -221,30 +223,53 @@ class Loops:
         self.quarantined.append(set(authors))
         return 3
 
-    def update(self, **changes: Any) -> Update:
-        async def hand_over() -> None:
+    def update(
+        self,
+        *,
+        rounds_max: int | None = None,
+        checkpoint_every_rounds: int = 1,
+        num_external: int = 4,
+        balance: Balance = "fixed",
+        draw: Draw | None = None,
+        canary: Watch | None = None,
+        evaluate: Evaluate | None = None,
+        evaluate_every_rounds: int = 0,
+        on_round: Callable[[dict[str, Any]], None] | None = None,
+        on_evaluation: Callable[[dict[str, Any]], None] = lambda result: None,
+        note_use: NoteUse = lambda used, left_out: None,
+    ) -> Update:
+        async def bring() -> None:
             published = await self.learner.call("publish_weights", directory="here")
             await self.generator.call("load_weights", **published)
 
-        settings: dict[str, Any] = {
-            "learner": self.learner,
-            "draw": self.draw,
-            "run_blocking": inline,
-            "streams": self.streams,
-            "manifest": self.manifest,
-            "progress": self.progress,
-            "metrics": self.metrics,
-            "now_ms": lambda: MS,
-            "num_external": 4,
-            "checkpoint_every_rounds": 1,
-            "evaluate": None,
-            "evaluate_every_rounds": 0,
-            "rounds_max": None,
-            "on_round": self.records.append,
-            "on_evaluation": lambda result: None,
-            "hand_over": hand_over if self.split else None,
-        }
-        return Update(**{**settings, **changes})
+        canary = Unwatched() if canary is None else canary
+        at, metrics = self.progress, self.metrics
+        return Update(
+            training=Training(
+                learner=self.learner,
+                manifest=self.manifest,
+                progress=at,
+                metrics=metrics,
+                now_ms=lambda: MS,
+                checkpoint_every_rounds=checkpoint_every_rounds,
+                rounds_max=rounds_max,
+                bring=bring if self.split else None,
+                remembered=canary.to_state,
+                resumed=canary.resumed,
+                saved_round=None if at.rounds else at.round or None,
+            ),
+            externals=Externals(
+                draw or self.draw, inline, self.streams, at.capability, num_external, balance
+            ),
+            canary=canary,
+            evaluations=Evaluations(evaluate, evaluate_every_rounds, at, metrics, on_evaluation),
+            manifest=self.manifest,
+            progress=at,
+            metrics=metrics,
+            now_ms=lambda: MS,
+            on_round=on_round or self.records.append,
+            note_use=note_use,
+        )
 
     def count(self, name: str, **labels: str) -> float:
         return value(self.metrics, name, **labels)

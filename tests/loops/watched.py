@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from swarmd.loops.canary.memory import Memory
 from tests.loops.fakes import BAD, GOOD
 from tests.loops.parts import Loops, external_rollout, own_batch
 
@@ -13,7 +14,16 @@ class Watched(Loops):
         super().__init__(**options)
         self.external = [external_rollout(counter) for counter in range(4)]
         self.learner.texts = self.generator.texts = [GOOD]
-        self.loop = self.update(rollback=self.rollback())
+        self.watch()
+
+    def watch(self) -> None:
+        """The loop and its canary, as after a start on the learner's checkpoint."""
+        self.watcher = self.canary()
+        self.loop = self.update(canary=self.watcher)
+
+    @property
+    def memory(self) -> Memory:
+        return self.watcher.memory
 
     def fall(self) -> None:
         self.generator.texts = [BAD]

@@ -33,7 +33,7 @@ def specialised(tmp_path: Path) -> Iterator[Node]:
     node = built(tmp_path, questions__datasets="products, lcm")
     node.run_blocking = inline
     policy = FakePolicy()
-    policy.info = {"tokens_max": 8}  # type: ignore[attr-defined]
+    policy.info = {"tokens_max": 8, "state": {}}  # type: ignore[attr-defined]
     node.children.update(scorer=FakeScorer(node.manifest), generation=policy)  # type: ignore[dict-item]
     yield node
     node.buffer.close()
@@ -61,7 +61,7 @@ async def test_a_specialised_node_asks_nothing_else(specialised: Node) -> None:
 
 
 async def test_a_specialised_node_is_still_measured_on_everything(specialised: Node) -> None:
-    evaluate = make_update(specialised).evaluate
+    evaluate = make_update(specialised).evaluations.evaluate
     assert evaluate is not None
     result = await evaluate.once(round=0)
     assert set(result["by_dataset"]) == set(NAMES)

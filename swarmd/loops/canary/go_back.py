@@ -1,4 +1,4 @@
-"""Rollback: what follows from the canary. A good measurement is remembered with its checkpoint; a fall takes the policy back to it.
+"""Canary: remembers a good measurement with its checkpoint, and takes a policy that fell back to that checkpoint.
 
 The order makes every kill harmless. External rollouts are set aside first, which can be done twice. Then the child loads the
 earlier checkpoint and writes it as the next round's: its renaming is the moment from which the fall is undone. A kill before it
@@ -6,140 +6,146 @@ resumes the fallen policy with a memory in which the measurement is still due, a
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from swarmd.errors import ChildDied, LocalError, StateError
-from swarmd.loops.canary.measure import Canary, Finding
+import trio
+
+from swarmd.errors import LocalError, StateError
+from swarmd.loops.canary.backoff import Backoff
+from swarmd.loops.canary.measure import Finding, Measure
 from swarmd.loops.canary.memory import Memory
-from swarmd.loops.ports import MODEL_HANG_S, Caller, RunBlocking, Say
-from swarmd.loops.progress import Progress
+from swarmd.loops.ports import RunBlocking, Say
+from swarmd.loops.progress import Progress, enter
+from swarmd.loops.training import Training
 from swarmd.metrics import Metrics
 
 log = logging.getLogger(__name__)
-ATTEMPTS_MAX = 3
+# Between two questions to a learner that does not answer.
+RETRY_S = 1.0
 
 
 @dataclass
-class Rollback:
-    """Acts on what the canary finds. `quarantine` sets aside what is held of some authors, and says how many rollouts.
+class Canary:
+    """The watch of `loops.canary.watch`. `quarantine` sets aside what is held of some authors, and says how many rollouts.
 
-    Own rollouts of a policy before `oldest_version` are of one that was taken back; `unsaved` is whether only the learner's memory
-    knows of that.
+    `memory` goes into every checkpoint. Own rollouts of a policy before `oldest_version` are of a policy that was taken back;
+    `returned_in` is the round in which that happened, 0 for none.
     """
 
-    canary: Canary
-    learner: Caller
+    measure: Measure
+    every_rounds: int
+    memory: Memory
     quarantine: Callable[[Collection[bytes]], int]
     run_blocking: RunBlocking
     progress: Progress
     metrics: Metrics
     say: Say
     oldest_version: int = 0
-    unsaved: bool = False
+    returned_in: int = 0
 
-    async def once(
-        self, *, save: Callable[[], Awaitable[bool]], state: Callable[[int], dict[str, Any]]
-    ) -> dict[str, Any] | None:
-        """Measure and act; the child's answer when it went back, which the caller makes its own round of.
+    @property
+    def backoff(self) -> Backoff:
+        """Whose external rollouts may be drawn now."""
+        return self.memory.backoff
 
-        Args:
-            save: makes sure that this round has a checkpoint; whether it has.
-            state: a round's state for its checkpoint.
+    def used(self, authors: Sequence[bytes]) -> None:
+        """A round is about to train on external rollouts; `authors` names the author of each."""
+        self.memory = self.memory.used(authors)
 
-        Raises:
-            LocalError: it could not be measured, or not be gone back; it stays due.
+    def to_state(self) -> dict[str, Any]:
+        """The memory, and the round whose checkpoint has to be kept."""
+        return {"canary": self.memory.to_state(), "keep_round": self.memory.good_round}
+
+    @property
+    def rounds_left(self) -> int:
+        """Rounds until the next measurement; after a kill between a measurement and its consequence, none."""
+        memory = self.memory
+        return memory.measured_round + memory.backoff.rounds(self.every_rounds) - self.progress.round
+
+    async def after_round(self, training: Training) -> None:
+        """Measure the policy if that is due. A policy that fell goes back, and that is a round of its own."""
+        if self.rounds_left <= 0 and not self.progress.stop_requested:
+            if training.handed_over:
+                enter("evaluate", self.progress, self.metrics)
+                try:
+                    await self._once(training)
+                except LocalError as error:
+                    log.warning("the canary has to wait a round: %s", error)
+            else:
+                log.warning("the canary has to wait: generation has not got the policy's weights")
+        self._tell()
+
+    async def took_back(self, version: int, training: Training) -> bool:
+        """Whether the policy version that own rollouts were generated with was taken back since.
+
+        The other generation child may not have got the earlier weights, or the learner may have lost them with its return: then all
+        later rollouts would be refused, too, and so both are looked after here. Own rollouts set the pace: each batch asks once.
         """
-        memory = self.progress.canary
-        finding = await self.canary.measure()
-        if finding.verdict == "fallen" and memory.can_roll_back:
-            try:
-                return await self._go_back(finding, memory, state)
-            except StateError as error:
-                log.error("the policy cannot go back: %s", error)
-                self._accept(finding, saved=await save(), why=f"{error.what} ({error.why})")
-        elif finding.verdict == "fallen":
-            why = (
-                "no external rollout was used since it was good"
-                if memory.num_external == 0
-                else "nothing is kept"
-            )
-            self._accept(finding, saved=await save(), why=why)
-        elif finding.verdict == "low" and memory.num_external:
-            self.progress.canary = memory.low(finding.scores, round=self.progress.round)
-        elif await save():
-            self.progress.canary = memory.good(finding.scores, round=self.progress.round)
-            self.progress.canary_warning = ""
-        else:
-            self.progress.canary = memory.unsaved(finding.scores, round=self.progress.round)
-        return None
-
-    def tell(self) -> None:
-        """Show what holds after a round: for how long the node learns alone, or who is not back yet."""
-        backoff, round = (
-            self.progress.canary.backoff,
-            self.progress.rounds[-1] if self.progress.rounds else {},
-        )
-        rounds_left = self.canary.rounds_left + (backoff.num_alone - 1) * self.canary.every_rounds
-        num_alone = max(1, rounds_left) if backoff.alone else 0
-        num_out, num_authors = round.get("num_authors_out", 0), round.get("num_authors", 0)
-        self.metrics.falls.set(len(backoff.falls))
-        self.metrics.alone_rounds.set(num_alone)
-        self.metrics.authors_out.set(num_out)
-        fell = f"the policy fell with others' rollouts by round {', '.join(map(str, backoff.falls))}"
-        why = fell if backoff.falls else "the last measurement left open whether the policy fell"
-        text = ""
-        if num_alone:
-            text = f"Learning alone for {num_alone} more rounds: {why}."
-        elif num_out:
-            text = f"Rollouts of {num_authors - num_out} of {num_authors} authors may be drawn, those of others come back: "
-            text += f"{fell if backoff.falls else 'they were there when the policy fell'}."
-        self.progress.alone_warning = text
-
-    async def is_lost(self, version: int) -> bool:
-        """Whether the learner is at the fallen policy again; `version` is that of the own rollouts at hand, which may show it.
-
-        Raises:
-            LocalError: the learner does not say.
-        """
-        if version >= self.oldest_version and not self.unsaved:
+        unsaved = (training.saved_round or 0) < self.returned_in
+        if version >= self.oldest_version and not unsaved:
             return False
-        now = await self.learner.call("info", within_s=MODEL_HANG_S)
-        return now["policy_version"] < self.oldest_version and self.resumed(await self.learner.wait_ready())
+        try:
+            info = await training.resumed_before(self.oldest_version)
+        except LocalError as error:
+            log.warning("which policy the learner is at cannot be told: %s", error)
+            await trio.sleep(RETRY_S)
+            return True
+        if info is not None:
+            self.resumed(info)
+        if info is not None or version < self.oldest_version:
+            await training.hand_over()
+            await self.after_round(training)
+        return version < self.oldest_version
 
-    def resumed(self, info: dict[str, Any]) -> bool:
-        """The learner died and answers with `info`; whether it was before its return was on disk.
+    def resumed(self, info: Mapping[str, Any]) -> None:
+        """The learner died, and goes on from what `info` says. Where that is before its return, the return is lost.
 
         As after a restart of the node then: what it resumed is not refused, and measured at once.
         """
-        if info["policy_version"] >= self.oldest_version:
-            return False
-        log.warning(
-            "the policy's return was lost with the learner, which is at version %d again",
-            info["policy_version"],
-        )
-        self.oldest_version, self.unsaved = info["policy_version"], False
-        self.progress.policy_version = info["policy_version"]
-        self.progress.canary_state = info["state"].get("canary")
-        self.canary.resume()
-        due_round = self.progress.round - self.canary.every_rounds
-        memory = self.progress.canary
-        self.progress.canary = replace(memory, measured_round=min(memory.measured_round, due_round))
-        return True
+        version = info["policy_version"]
+        if version >= self.oldest_version:
+            return
+        log.warning("the policy's return was lost with the learner, which is at version %d again", version)
+        self.oldest_version, self.returned_in = version, 0
+        self.progress.policy_version = version
+        memory = Memory.from_state(info["state"].get("canary"), self.measure.key)
+        due_round = self.progress.round - self.every_rounds
+        self.memory = replace(memory, measured_round=min(memory.measured_round, due_round))
 
-    async def _go_back(
-        self, finding: Finding, memory: Memory, state: Callable[[int], dict[str, Any]]
-    ) -> dict[str, Any]:
+    async def _once(self, training: Training) -> None:
+        """Measure and act. Raises LocalError where the policy could not be measured, or not go back; both stay due."""
+        memory, round = self.memory, self.progress.round
+        finding = await self.measure.once(memory.best, round=round)
+        if finding.verdict == "fallen" and memory.can_roll_back:
+            try:
+                await self._go_back(finding, memory, training)
+            except StateError as error:
+                log.error("the policy cannot go back: %s", error)
+                await self._accept(finding, training, why=f"{error.what} ({error.why})")
+        elif finding.verdict == "fallen":
+            alone = memory.num_external == 0
+            why = "no external rollout was used since it was good" if alone else "nothing is kept"
+            await self._accept(finding, training, why=why)
+        elif finding.verdict == "low" and memory.num_external:
+            self.memory = memory.low(finding.scores, round=round)
+        elif await training.save():
+            self.memory = memory.good(finding.scores, round=round)
+            self.progress.canary_warning = ""
+        else:
+            self.memory = memory.unsaved(finding.scores, round=round)
+
+    async def _go_back(self, finding: Finding, memory: Memory, training: Training) -> None:
         number = self.progress.round + 1
         num_quarantined = await self._set_aside(memory.backoff.block)
-        self.progress.canary = memory.rolled_back(number)
+        self.memory = memory.rolled_back(number)
         try:
-            answer = await self._call(memory.good_round, number, state(number))
+            answer = await training.go_back(memory.good_round)
         except LocalError:
-            self.progress.canary = memory
+            self.memory = memory
             raise
-        self.oldest_version, self.unsaved = answer["policy_version"], not answer.get("checkpoint")
+        self.oldest_version, self.returned_in = answer["policy_version"], number
         self.metrics.rollbacks.inc()
         self._warn(
             f"The policy fell by {finding.fall.drop:.3f} on held-out questions; in round {number} it went back to round "
@@ -147,7 +153,6 @@ class Rollback:
         )
         if answer.get("lost"):
             log.warning("of the optimizer not all could be taken back: %s", answer["lost"])
-        return answer
 
     async def _set_aside(self, authors: Collection[bytes]) -> int:
         try:
@@ -158,28 +163,11 @@ class Rollback:
         self.metrics.quarantined.inc(num)
         return num
 
-    async def _call(self, to_round: int | None, number: int, state: dict[str, Any]) -> dict[str, Any]:
-        """The child's rollback, repeated if it dies under it, unless its checkpoint shows that it was done."""
-        for attempt in range(ATTEMPTS_MAX):
-            try:
-                return dict(
-                    await self.learner.call(
-                        "rollback", to_round=to_round, round=number, state=state, within_s=MODEL_HANG_S
-                    )
-                )
-            except ChildDied as error:
-                log.warning("update child lost while it went back (attempt %d): %s", attempt + 1, error)
-                info = await self.learner.wait_ready()
-                if info["state"].get("round") == number:
-                    return {"policy_version": info["policy_version"], "checkpoint": info["resumed_from"]}
-        raise LocalError(f"the update child died {ATTEMPTS_MAX} times while it went back to round {to_round}")
-
-    def _accept(self, finding: Finding, *, saved: bool, why: str) -> None:
+    async def _accept(self, finding: Finding, training: Training, *, why: str) -> None:
         """Go on with a policy that fell for no reason that going back would mend."""
-        memory, round = self.progress.canary, self.progress.round
-        self.progress.canary = (
-            memory.accepted(finding.scores, round=round) if saved else memory.unsettled(round)
-        )
+        round, saved = self.progress.round, await training.save()
+        accepted = self.memory.accepted(finding.scores, round=round)
+        self.memory = accepted if saved else self.memory.unsettled(round)
         self._warn(
             f"The policy fell by {finding.fall.drop:.3f} on held-out questions by round {round}, and was not taken back: {why}."
         )
@@ -188,3 +176,23 @@ class Rollback:
         self.progress.canary_warning = text
         log.warning("canary: %s", text)
         self.say(f"! canary     {text}")
+
+    def _tell(self) -> None:
+        """Show what holds after a round: for how long the node learns alone, or who is not back yet."""
+        backoff, last = self.backoff, self.progress.rounds[-1] if self.progress.rounds else {}
+        rounds_left = self.rounds_left + (backoff.num_alone - 1) * self.every_rounds
+        num_alone = max(1, rounds_left) if backoff.alone else 0
+        num_out, num_authors = last.get("num_authors_out", 0), last.get("num_authors", 0)
+        self.metrics.falls.set(len(backoff.falls))
+        self.metrics.alone_rounds.set(num_alone)
+        self.metrics.authors_out.set(num_out)
+        fell = f"the policy fell with others' rollouts by round {', '.join(map(str, backoff.falls))}"
+        text = ""
+        if num_alone:
+            why = fell if backoff.falls else "the last measurement left open whether the policy fell"
+            text = f"Learning alone for {num_alone} more rounds: {why}."
+        elif num_out:
+            why = fell if backoff.falls else "they were there when the policy fell"
+            may_come = f"Rollouts of {num_authors - num_out} of {num_authors} authors may be drawn"
+            text = f"{may_come}, those of others come back: {why}."
+        self.progress.alone_warning = text

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.loops.canary.measure import Canary, Finding
+from swarmd.loops.canary.measure import Finding, Measure
 from swarmd.loops.canary.memory import Fall, Memory
 from tests.experiment.swarms.test_simulation import cell, records, run, untimed
 
@@ -26,15 +26,13 @@ GUARDS = {
 @pytest.fixture
 def fallen_at_four(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both nodes' canaries say after round 4 that the policy fell, and that others had a part in it."""
-    measure = Canary.measure
+    once = Measure.once
 
-    async def fallen(self: Canary) -> Finding:
-        found = await measure(self)
-        if self.progress.round != 4:
-            return found
-        return Finding("fallen", found.scores, Fall(0.5, 0.01))
+    async def fallen(self: Measure, best: tuple[float, ...], *, round: int) -> Finding:
+        found = await once(self, best, round=round)
+        return Finding("fallen", found.scores, Fall(0.5, 0.01)) if round == 4 else found
 
-    monkeypatch.setattr(Canary, "measure", fallen)
+    monkeypatch.setattr(Measure, "once", fallen)
     # in so few rounds hardly an external rollout is informative
     monkeypatch.setattr(Memory, "can_roll_back", property(lambda memory: memory.good_round is not None))
 

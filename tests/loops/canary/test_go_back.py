@@ -17,7 +17,9 @@ def restarted(loops: Watched) -> Watched:
     again.learner.saved = loops.learner.saved
     again.learner.version = again.learner.saved.policy_version
     again.generator.texts = loops.generator.texts
-    again.progress.resume(json.loads(json.dumps(again.learner.saved.state)), again.learner.version)
+    again.learner.saved.state = json.loads(json.dumps(again.learner.saved.state))
+    again.progress.resume(again.learner.saved.state, again.learner.version)
+    again.watch()
     return again
 
 
@@ -38,9 +40,9 @@ async def test_a_kill_after_it_resumes_the_earlier_policy_and_does_nothing_twice
     again = restarted(loops)
     await again.loop.begin()
     assert (again.progress.round, again.learner.rollbacks) == (5, [])
-    assert again.progress.canary.backoff.falls == (5,)
-    assert again.progress.canary.backoff.alone
-    assert again.progress.canary.good_round == 2
+    assert again.memory.backoff.falls == (5,)
+    assert again.memory.backoff.alone
+    assert again.memory.good_round == 2
 
 
 async def test_a_child_that_dies_before_it_went_back_is_asked_again() -> None:
@@ -76,8 +78,7 @@ async def test_a_buffer_on_a_full_disk_does_not_keep_the_policy_from_going_back(
     def full(authors: object) -> int:
         raise DiskFull("the buffer cannot be written")
 
-    assert loops.loop.rollback is not None
-    monkeypatch.setattr(loops.loop.rollback, "quarantine", full)
+    monkeypatch.setattr(loops.watcher, "quarantine", full)
     await loops.fallen()
     assert loops.learner.rollbacks == [(2, 5)]
 
@@ -88,7 +89,7 @@ async def test_a_measurement_that_fails_waits_a_round_and_skips_none() -> None:
     loops.scorer.fail("score", LocalError("the scorer is away"))
     await loops.rounds(3)
     assert loops.learner.applied_rounds == [1, 2, 3]
-    assert loops.progress.canary.good_round == 3
+    assert loops.memory.good_round == 3
 
 
 async def test_a_scorer_whose_zygotes_die_is_no_fall() -> None:
@@ -113,7 +114,7 @@ async def test_a_scorer_that_fails_only_at_the_second_look_is_no_fall() -> None:
     loops.scorer.reason_of = lambda text: next(reasons, "zygote_died")
     await loops.rounds(2)
     assert loops.checks() == {"good": 1, "low": 0, "fallen": 0}
-    assert loops.progress.canary.measured_round == 2  # still due
+    assert loops.memory.measured_round == 2  # still due
 
 
 async def test_a_policy_that_writes_what_hangs_the_scorer_has_fallen() -> None:
@@ -128,7 +129,7 @@ async def test_a_policy_that_writes_what_hangs_the_scorer_has_fallen() -> None:
 
 async def test_a_good_round_without_a_checkpoint_gets_one() -> None:
     loops = Watched()
-    loops.loop.checkpoint_every_rounds = 100
+    loops.loop.training.checkpoint_every_rounds = 100
     await loops.fallen()
     saved = [args["round"] for args in loops.learner.asked("update") if args["checkpoint"]]
     assert (saved, loops.learner.rollbacks) == ([2], [(2, 5)])
@@ -136,7 +137,7 @@ async def test_a_good_round_without_a_checkpoint_gets_one() -> None:
 
 async def test_a_good_round_that_cannot_be_saved_is_none_to_go_back_to() -> None:
     loops = Watched()
-    loops.loop.checkpoint_every_rounds = 100
+    loops.loop.training.checkpoint_every_rounds = 100
     await loops.loop.begin()
     await loops.rounds(1)
     loops.learner.stats = {
@@ -144,7 +145,7 @@ async def test_a_good_round_that_cannot_be_saved_is_none_to_go_back_to() -> None
         "checkpoint_error": {"kind": "DiskFull", "what": "full", "why": "", "fix": ""},
     }
     await loops.rounds(1)
-    assert loops.progress.canary.good_round is None
+    assert loops.memory.good_round is None
 
 
 async def test_a_node_that_is_stopping_does_not_measure() -> None:
@@ -170,7 +171,7 @@ async def test_own_rollouts_of_the_fallen_policy_are_not_trained_on(
     await loops.fallen()
     loops.progress.put_own(own_batch(4))
     loops.progress.put_own(own_batch(5))
-    loops.loop.rounds_max = 6
+    loops.loop.training.rounds_max = 6
     await loops.loop.run()
     assert loops.learner.applied_rounds == [1, 2, 3, 4, 6]
     assert loops.learner.used_staleness[-1] == 0
@@ -198,8 +199,7 @@ async def trained(loops: Watched, *versions: int, rounds_max: int) -> None:
     """The loop itself, on own rollouts of these versions."""
     for version in versions:
         loops.progress.put_own(own_batch(version))
-    loops.loop.rounds_max = rounds_max
-    loops.progress.canary_state = loops.progress.canary.to_state()
+    loops.loop.training.rounds_max = rounds_max
     with trio.fail_after(600):
         await loops.loop.run()
 
@@ -208,7 +208,7 @@ async def test_weights_of_before_that_were_not_handed_over_are_tried_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     loops = Watched(split=True, staleness_max=9)
-    bring, refusals = loops.loop.hand_over, iter(range(3))
+    bring, refusals = loops.loop.training.bring, iter(range(3))
 
     async def refuse() -> None:
         if loops.learner.rollbacks and next(refusals, None) is not None:
@@ -216,7 +216,7 @@ async def test_weights_of_before_that_were_not_handed_over_are_tried_again(
         assert bring is not None
         await bring()
 
-    loops.loop.hand_over = refuse
+    loops.loop.training.bring = refuse
     await loops.fallen()
     assert (loops.learner.version, loops.generator.version) == (5, 4)
     loops.progress.put_own(own_batch(4))
@@ -249,10 +249,8 @@ async def test_a_learner_that_lost_its_return_under_an_update_goes_back_after_it
     assert loops.learner.rollbacks == [(2, 5), (2, 7)]
     lost, again = [args["state"]["canary"] for args in loops.learner.asked("update")[-2:]]
     assert (lost["backoff"]["falls"], lost["num_external"]) == ([5], 0)
-    assert (again["backoff"]["falls"], again["num_external"]) == (
-        [],
-        4,
-    )  # a kill here is one before the return
+    # a kill here is one before the return
+    assert (again["backoff"]["falls"], again["num_external"]) == ([], 4)
 
 
 async def test_weights_that_a_learner_lost_unseen_are_measured_and_not_those_of_the_other_child(
@@ -295,4 +293,4 @@ async def test_a_policy_that_generation_has_not_got_is_not_measured(
     await loops.rounds(1)
     assert loops.checks()["good"] == 0
     await loops.rounds(1)
-    assert loops.progress.canary.good_round == 3
+    assert loops.memory.good_round == 3

@@ -5,7 +5,6 @@ import json
 from swarmd.experience.streams import Streams
 from swarmd.loops.canary.measure import questions_author
 from swarmd.loops.evaluate import HELD_OUT_AUTHOR
-from swarmd.loops.progress import Progress
 from tests.loops.parts import MANIFEST, OTHER, Loops
 from tests.loops.test_update import codes
 from tests.loops.watched import Watched
@@ -39,7 +38,7 @@ async def test_after_going_back_it_learns_on_and_a_good_measurement_ends_the_war
     loops.rise()
     await loops.rounds(2)
     assert loops.learner.applied_rounds == [1, 2, 3, 4, 6, 7]
-    assert loops.progress.canary.good_round == 7
+    assert loops.memory.good_round == 7
     assert "canary_fell" not in codes(loops)
 
 
@@ -61,7 +60,7 @@ async def test_a_bad_look_that_the_next_refutes_is_a_good_measurement() -> None:
     loops.look([0.0] * 16, [1.0] * 64)
     await loops.rounds(2)
     assert loops.checks() == {"good": 2, "low": 0, "fallen": 0}
-    assert (loops.learner.rollbacks, loops.progress.canary.good_round) == ([], 4)
+    assert (loops.learner.rollbacks, loops.memory.good_round) == ([], 4)
 
 
 async def test_a_fall_that_is_left_open_is_not_gone_back_to_and_makes_the_node_learn_alone() -> None:
@@ -71,7 +70,7 @@ async def test_a_fall_that_is_left_open_is_not_gone_back_to_and_makes_the_node_l
     loops.look([0.0] * 4 + [1.0] * 12, [0.0] * 16 + [1.0] * 48)
     await loops.rounds(3)
     assert loops.checks() == {"good": 1, "low": 1, "fallen": 0}
-    assert (loops.learner.rollbacks, loops.progress.canary.good_round) == ([], 2)
+    assert (loops.learner.rollbacks, loops.memory.good_round) == ([], 2)
     assert loops.records[-1]["num_external"] == 0
     assert "left open" in loops.progress.alone_warning
 
@@ -83,7 +82,7 @@ async def test_one_that_is_left_open_without_externals_is_nobody_elses() -> None
     await loops.rounds(2)
     loops.look([0.0] * 4 + [1.0] * 12, [0.0] * 16 + [1.0] * 48)
     await loops.rounds(2)
-    assert (loops.checks()["low"], loops.progress.canary.good_round) == (1, 4)
+    assert (loops.checks()["low"], loops.memory.good_round) == (1, 4)
 
 
 async def test_off_is_off() -> None:
@@ -91,7 +90,6 @@ async def test_off_is_off() -> None:
     loops.loop = loops.update()
     await loops.fallen()
     assert loops.generator.asked("generate") == []
-    assert loops.progress.canary.measured_round == 0
     assert "canary" not in loops.learner.saved.state
 
 
@@ -135,9 +133,6 @@ async def test_other_settings_begin_anew() -> None:
     loops = Watched()
     await loops.loop.begin()
     await loops.rounds(3)
-    progress = Progress(loops.progress.pool)
-    progress.resume(loops.learner.saved.state, 3)
-    rollback = loops.rollback(num_questions=8)
-    rollback.canary.progress = progress
-    rollback.canary.resume()
-    assert (progress.canary.best, progress.canary.good_round) == ((), None)
+    other = loops.canary(num_questions=8).memory
+    assert (other.best, other.good_round) == ((), None)
+    assert loops.canary().memory.good_round == 2
