@@ -47,7 +47,7 @@ def check(name_or_file: str) -> None:
         started = service.start()
     finally:
         service.close()
-    click.echo(f"topic    {loaded.topic}\ndigest   {loaded.digest.hex()}\nsandbox  {started['sandbox']}")
+    click.echo(f"topic    {loaded.topic}\ndigest   {loaded.digest.hex()}\nsandbox  {started.sandbox}")
     for number, spec in enumerate(loaded.datasets):
         params = ", ".join(f"{key}={value!r}" for key, value in sorted(spec.params.items()))
         click.echo(f"{number:7}  {spec.name}({params}) reward {spec.reward}, weight {spec.weight:g}: golden")

@@ -7,10 +7,10 @@ every receiver will score them.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from swarmd.clients.scorer import ScoreItem, Scorer
 from swarmd.contribute.ledger import Asked, State
 from swarmd.contribute.lines import Line, Problem
 from swarmd.experience.advantages import is_informative
-from swarmd.loops.ports import SCORER_HANG_S, Caller
 from swarmd.protocol.manifest import Limits, Manifest
 from swarmd.protocol.types import COMPLETION_BYTES_MAX, Completion, Rollout
 from swarmd.protocol.wire import split
@@ -46,16 +46,14 @@ async def review(
     lines: Sequence[Line],
     asked: Mapping[int, Asked],
     *,
-    scorer: Caller,
+    scorer: Scorer,
     manifest: Manifest,
     author: bytes,
-    deadline_s: float,
 ) -> Review:
     """Sort the lines, and score what is answered and not sent.
 
     Args:
         asked: by counter, what the ledger knows.
-        deadline_s: wall time for one rollout's scoring, as at a receiver.
     """
     result = Review()
     for line in lines:
@@ -70,7 +68,7 @@ async def review(
         elif what := _fault_of_answers(line, entry, manifest.limits):
             result.problems.append(Problem(line.number, what))
         else:
-            found = await _score(line, entry.dataset, scorer, manifest, author, deadline_s)
+            found = await _score(line, entry.dataset, scorer, manifest, author)
             (result.checked if isinstance(found, Checked) else result.problems).append(found)  # type: ignore[arg-type]
     return result
 
@@ -119,14 +117,12 @@ def _rollout(line: Line, dataset: int) -> Rollout:
 
 
 async def _score(
-    line: Line, dataset: int, scorer: Caller, manifest: Manifest, author: bytes, deadline_s: float
+    line: Line, dataset: int, scorer: Scorer, manifest: Manifest, author: bytes
 ) -> Checked | Problem:
     # one rollout a call, so that the reasons are its own
-    item = [dataset, manifest.question_seed(author, dataset, line.counter), list(line.completions)]
-    answer = await scorer.call(
-        "score", items=[item], deadline_s=deadline_s, within_s=2 * deadline_s + SCORER_HANG_S
-    )
-    (prompt,), (held_out,), (rewards_G,) = answer["prompts"], answer["held_out"], answer["rewards"]
+    seed = manifest.question_seed(author, dataset, line.counter)
+    scores = await scorer.score([ScoreItem(dataset, seed, line.completions)])
+    (prompt,), (held_out,), (rewards_G,) = scores.prompts, scores.held_out, scores.rewards_RG
     if held_out:
         return Problem(line.number, f"counter {line.counter} is a held-out question; every node drops it")
     if line.question not in (None, prompt):
@@ -134,4 +130,4 @@ async def _score(
             line.number,
             f"this is not the question at counter {line.counter}; answer what --ask printed, or leave `question` out",
         )
-    return Checked(line, _rollout(line, dataset), prompt, rewards_G, answer["reasons"])
+    return Checked(line, _rollout(line, dataset), prompt, rewards_G, scores.reasons)

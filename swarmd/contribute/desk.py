@@ -11,6 +11,8 @@ from typing import TypeVar
 
 import trio
 
+from swarmd.clients.scorer import Scorer
+from swarmd.clients.worker import Worker
 from swarmd.config import Config
 from swarmd.contribute.check import Checked, Review, review
 from swarmd.contribute.ledger import Ledger
@@ -23,7 +25,7 @@ from swarmd.errors import ConfigError, NotRunning
 from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.streams import Streams
 from swarmd.loops.ask import Ask, Question, datasets_named
-from swarmd.loops.ports import Caller, Say, wall_clock_ms
+from swarmd.loops.ports import Say, wall_clock_ms
 from swarmd.node.children import network_spec, scorer_spec
 from swarmd.node.parts import find_manifest
 from swarmd.policy.state.checkpoints import read_state
@@ -58,17 +60,16 @@ class Desk:
 
         return await _with_child(self._scorer(), work)
 
-    async def draw(self, num: int, datasets: Sequence[int], scorer: Caller) -> list[Question]:
+    async def draw(self, num: int, datasets: Sequence[int], scorer: Worker) -> list[Question]:
         """`num` questions of these datasets, of counters that were never given out; those that are lost on the way are gaps."""
         with contextlib.closing(QuestionCounter(self.data_dir.counters)) as counter:
             ask = Ask(
-                scorer=scorer,
+                scorer=Scorer(scorer, self.config.questions.deadline_s),
                 manifest=self.manifest,
                 author=self.identity.public_key,
                 streams=Streams(self.seed, self.manifest.digest),
                 reserve_counters=counter.reserve,
                 run_blocking=trio.to_thread.run_sync,
-                deadline_s=self.config.questions.deadline_s,
                 datasets=datasets,
             )
             questions = await ask.questions(num)
@@ -82,10 +83,9 @@ class Desk:
             return await review(
                 lines,
                 self.ledger.find(line.counter for line in lines),
-                scorer=scorer,
+                scorer=Scorer(scorer, self.config.questions.deadline_s),
                 manifest=self.manifest,
                 author=self.identity.public_key,
-                deadline_s=self.config.questions.deadline_s,
             )
 
         return await _with_child(self._scorer(), work)

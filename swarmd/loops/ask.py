@@ -8,9 +8,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from swarmd.clients.scorer import Address, Scorer
 from swarmd.errors import ConfigError
 from swarmd.experience.streams import Streams
-from swarmd.loops.ports import SCORER_HANG_S, Caller, RunBlocking
+from swarmd.loops.ports import RunBlocking
 from swarmd.protocol.manifest import Manifest
 
 
@@ -28,13 +29,12 @@ class Question:
 class Ask:
     """Where the node's questions come from. `datasets` are the numbers of those it asks; all of the manifest's when empty."""
 
-    scorer: Caller
+    scorer: Scorer
     manifest: Manifest
     author: bytes
     streams: Streams
     reserve_counters: Callable[[int], int]
     run_blocking: RunBlocking
-    deadline_s: float
     datasets: Sequence[int] = ()
 
     async def questions(self, num: int) -> list[Question]:
@@ -47,17 +47,15 @@ class Ask:
                 (choose_dataset(self.manifest, self.streams.rng("dataset", counter), self.datasets), counter)
                 for counter in range(first, first + num_missing)
             ]
-            items = [
-                [dataset, self.manifest.question_seed(self.author, dataset, counter)]
+            addresses = [
+                Address(dataset, self.manifest.question_seed(self.author, dataset, counter))
                 for dataset, counter in drawn
             ]
-            answer = await self.scorer.call(
-                "questions", items=items, within_s=self.deadline_s + SCORER_HANG_S
-            )
+            made = await self.scorer.questions(addresses)
             questions += [
-                Question(dataset, counter, item[1], prompt)
-                for (dataset, counter), item, prompt, held_out in zip(
-                    drawn, items, answer["prompts"], answer["held_out"], strict=True
+                Question(address.dataset, counter, address.seed, prompt)
+                for (_, counter), address, prompt, held_out in zip(
+                    drawn, addresses, made.prompts, made.held_out, strict=True
                 )
                 if not held_out
             ]

@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import trio
 
+from swarmd.clients.worker import Worker
 from swarmd.errors import LocalError
-from swarmd.loops.ports import NowMs, RunBlocking, Worker
+from swarmd.loops.ports import NowMs, RunBlocking
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.trust.evidence import POINTS

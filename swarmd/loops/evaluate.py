@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from swarmd.clients.scorer import Address, ScoreItem, Scorer
 from swarmd.errors import LocalError
 from swarmd.experience.streams import Streams
 from swarmd.loops.ask import choose_dataset
-from swarmd.loops.ports import MODEL_HANG_S, SCORER_HANG_S, Caller, NowMs
+from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs
 from swarmd.loops.progress import Progress, enter, mean
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
@@ -37,16 +38,15 @@ class Evaluate:
     """
 
     generator: Caller
-    scorer: Caller
+    scorer: Scorer
     manifest: Manifest
     now_ms: NowMs
     num_questions: int
     num_completions: int
     temperature: float
     tokens_max: int
-    deadline_s: float
     author: bytes = HELD_OUT_AUTHOR
-    _items: list[list[int]] | None = None
+    _addresses: list[Address] | None = None
     _prompts: list[str] | None = None
 
     async def once(self, *, round: int) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Evaluate:
         Raises:
             LocalError: they could not be generated, or the scorer's own failure is all that came out.
         """
-        items, prompts = await self._questions()
+        addresses, prompts = await self._questions()
         result = await self.generator.call(
             "generate",
             prompts=prompts,
@@ -85,9 +85,9 @@ class Evaluate:
             within_s=MODEL_HANG_S,
         )
         texts_RG = [[c["text"] for c in completions] for completions in result["completions_RG"]]
-        return [item[0] for item in items], await self._rewards(items, texts_RG)
+        return [address.dataset for address in addresses], await self._rewards(addresses, texts_RG)
 
-    async def _rewards(self, items: list[list[int]], texts_RG: list[list[str]]) -> list[list[float]]:
+    async def _rewards(self, addresses: list[Address], texts_RG: list[list[str]]) -> list[list[float]]:
         """Rewards of a look that is one.
 
         A finding that may be either's is the machine's unless it comes twice with these texts and not with empty ones. Were it
@@ -95,28 +95,25 @@ class Evaluate:
         short of memory or time for a moment would be a fall.
         """
         for _ in range(2):
-            rewards_RG, either = await self._score(items, texts_RG)
+            rewards_RG, either = await self._score(addresses, texts_RG)
             if not either:
                 return rewards_RG
-        _, also_empty = await self._score(items, [[""] * len(texts) for texts in texts_RG])
+        _, also_empty = await self._score(addresses, [[""] * len(texts) for texts in texts_RG])
         if also_empty:
             raise _unscored(also_empty)
         log.warning("the policy's own texts keep the scorer from scoring (%s): they count as wrong", either)
         return rewards_RG
 
     async def _score(
-        self, items: list[list[int]], texts_RG: list[list[str]]
+        self, addresses: list[Address], texts_RG: list[list[str]]
     ) -> tuple[list[list[float]], str]:
         """Rewards, and which findings there are that may be the machine's or a text's."""
-        scores = await self.scorer.call(
-            "score",
-            items=[[*item, texts] for item, texts in zip(items, texts_RG, strict=True)],
-            deadline_s=self.deadline_s,
-            within_s=2 * self.deadline_s + SCORER_HANG_S,
+        scores = await self.scorer.score(
+            [ScoreItem(*address, texts) for address, texts in zip(addresses, texts_RG, strict=True)]
         )
-        if failures := _counted(scores["reasons"], _OF_THE_MACHINE):
+        if failures := _counted(scores.reasons, _OF_THE_MACHINE):
             raise _unscored(failures)
-        return scores["rewards"], _counted(scores["reasons"], _OF_EITHER)
+        return scores.rewards_RG, _counted(scores.reasons, _OF_EITHER)
 
     def _by_dataset(self, datasets: list[int], means: list[float]) -> dict[str, list[float]]:
         """For each dataset name of the set, in the manifest's order: mean reward and number of questions."""
@@ -125,32 +122,30 @@ class Evaluate:
             by_name[self.manifest.datasets[dataset].name].append(value)
         return {name: [mean(values), len(values)] for name, values in by_name.items() if values}
 
-    async def _questions(self) -> tuple[list[list[int]], list[str]]:
-        if self._items is None or self._prompts is None:
-            items: list[list[int]] = []
+    async def _questions(self) -> tuple[list[Address], list[str]]:
+        if self._addresses is None or self._prompts is None:
+            addresses: list[Address] = []
             prompts: list[str] = []
             streams, counter = Streams(b"", self.manifest.digest), 0
             # A manifest that holds nothing out would make this endless; a thousandth is the least it can hold out otherwise.
-            while len(items) < self.num_questions and counter < 1000 * self.num_questions + 10 * _CHUNK:
+            while len(addresses) < self.num_questions and counter < 1000 * self.num_questions + 10 * _CHUNK:
                 drawn = []
                 for number in range(counter, counter + _CHUNK):
                     dataset = choose_dataset(self.manifest, streams.rng("held-out", number))
-                    drawn.append([dataset, self.manifest.question_seed(self.author, dataset, number)])
+                    drawn.append(Address(dataset, self.manifest.question_seed(self.author, dataset, number)))
                 counter += _CHUNK
-                answer = await self.scorer.call(
-                    "questions", items=drawn, within_s=self.deadline_s + SCORER_HANG_S
-                )
-                for item, prompt, held_out in zip(drawn, answer["prompts"], answer["held_out"], strict=True):
+                made = await self.scorer.questions(drawn)
+                for address, prompt, held_out in zip(drawn, made.prompts, made.held_out, strict=True):
                     # an empty one is a question that could not be made
                     if prompt and held_out and prompt not in prompts:
-                        items.append(item)
+                        addresses.append(address)
                         prompts.append(prompt)
-            if not items:
+            if not addresses:
                 raise LocalError(
                     "the swarm's manifest holds no question out", fix="set evaluate.num_questions = 0"
                 )
-            self._items, self._prompts = items[: self.num_questions], prompts[: self.num_questions]
-        return self._items, self._prompts
+            self._addresses, self._prompts = addresses[: self.num_questions], prompts[: self.num_questions]
+        return self._addresses, self._prompts
 
 
 @dataclass

@@ -13,6 +13,7 @@ from typing import Any
 
 import trio
 
+from swarmd.clients.scorer import ScoreItem, Scorer
 from swarmd.errors import LocalError
 from swarmd.experience.advantages import level
 from swarmd.experience.own import OwnExperience
@@ -20,7 +21,7 @@ from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.experience.streams import Streams
 from swarmd.fair.bucket import Bucket
 from swarmd.loops.ask import Ask, Question
-from swarmd.loops.ports import MODEL_HANG_S, SCORER_HANG_S, Caller, NowMs
+from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.protocol.types import COMPLETION_BYTES_MAX, Completion, Rollout
@@ -55,7 +56,7 @@ class Generate:
 
     generator: Caller
     ask: Ask
-    scorer: Caller
+    scorer: Scorer
     author: bytes
     streams: Streams
     progress: Progress
@@ -66,7 +67,6 @@ class Generate:
     num_completions: int
     temperature: float
     tokens_max: int
-    deadline_s: float
     batches_max: int = 1
     reward_spread_min: float = 0.0
     _purse: Bucket = field(default_factory=lambda: Bucket.full(OUTBOX_PATIENCE_RATE, OUTBOX_PATIENCE_S, 0.0))
@@ -124,11 +124,8 @@ class Generate:
         if self.outbox is not None:
             await self._share(self.outbox, self._to_share(questions, result, created_ms))
         texts_RG = [[c["text"] for c in completions] for completions in result["completions_RG"]]
-        scores = await self.scorer.call(
-            "score",
-            items=[[q.dataset, q.seed, texts] for q, texts in zip(questions, texts_RG, strict=True)],
-            deadline_s=self.deadline_s,
-            within_s=2 * self.deadline_s + SCORER_HANG_S,
+        scores = await self.scorer.score(
+            [ScoreItem(q.dataset, q.seed, texts) for q, texts in zip(questions, texts_RG, strict=True)]
         )
         rollouts = [
             self._scored(
@@ -139,10 +136,10 @@ class Generate:
                 result["policy_version"],
             )
             for question, completions, rewards in zip(
-                questions, result["completions_RG"], scores["rewards"], strict=True
+                questions, result["completions_RG"], scores.rewards_RG, strict=True
             )
         ]
-        for rollout, texts, reasons in zip(rollouts, texts_RG, scores["reasons_RG"], strict=True):
+        for rollout, texts, reasons in zip(rollouts, texts_RG, scores.reasons_RG, strict=True):
             self.progress.capability.observe_own(rollout.rewards_G)
             self.progress.own_work.observe(Text.of(texts, reasons), informative=rollout.informative)
         return result, rollouts

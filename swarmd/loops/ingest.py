@@ -11,16 +11,15 @@ import math
 import time
 from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import trio
 
+from swarmd.clients.scorer import COMPLETIONS_MAX, ScoreItem, Scorer, Scores
 from swarmd.errors import DiskFull, LocalError
 from swarmd.experience.advantages import is_informative, level
 from swarmd.experience.buffer import AddResult
 from swarmd.experience.sampling import Source
-from swarmd.loops.pieces import COMPLETIONS_MAX, score_in_pieces
-from swarmd.loops.ports import Caller, NowMs, RunBlocking
+from swarmd.loops.ports import NowMs, RunBlocking
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
@@ -46,7 +45,7 @@ class Ingest:
     """
 
     inbox: AsyncIterable[bytes]
-    scorer: Caller
+    scorer: Scorer
     manifest: Manifest
     author: bytes
     seen: Seen
@@ -55,7 +54,6 @@ class Ingest:
     progress: Progress
     metrics: Metrics
     now_ms: NowMs
-    deadline_s: float
     trust: Trust
     source: Source = "swarm"
     reward_spread_min: float = 0.0
@@ -108,19 +106,19 @@ class Ingest:
         except (LocalError, ValueError) as error:
             # What it cost is not known, and these texts may be what ended the scorer: their author pays for a deadline at most.
             took_s = trio.current_time() - began_s
-            self._charge(batches[0].signed.header.author, min(took_s, self.deadline_s))
+            self._charge(batches[0].signed.header.author, min(took_s, self.scorer.deadline_s))
             self._discard("scorer_failed", num_rollouts)
             log.warning("external batches could not be scored: %s", error)
             return
-        if "deadline" in scores["reasons"]:  # what was not scored is not wrong either
+        if scores.reasons["deadline"]:  # what was not scored is not wrong either
             self._discard("deadline", num_rollouts)
             return
-        if any(scores["held_out"]):  # no honest node generates on these
+        if any(scores.held_out):  # no honest node generates on these
             self._discard("held_out", num_rollouts)
             return
         self._remember(batches, scores, await self.run_blocking(self._store, batches, scores))
 
-    def _store(self, batches: Sequence[VerifiedBatch], scores: dict[str, Any]) -> list[AddResult | Exception]:
+    def _store(self, batches: Sequence[VerifiedBatch], scores: Scores) -> list[AddResult | Exception]:
         """Blocking. What became of each batch."""
         results: list[AddResult | Exception] = []
         for verified, prompts, rewards_RG, _ in _by_batch(batches, scores):
@@ -143,7 +141,7 @@ class Ingest:
     def _remember(
         self,
         batches: Sequence[VerifiedBatch],
-        scores: dict[str, Any],
+        scores: Scores,
         results: Sequence[AddResult | Exception],
     ) -> None:
         """Count what was stored, and keep what it tells of its author."""
@@ -220,30 +218,30 @@ class Ingest:
             self._discard("invalid", num_rollouts)
             log.error("the scorer's answer cannot be stored: %s", error)
 
-    async def _score(self, batches: Sequence[VerifiedBatch]) -> dict[str, Any]:
+    async def _score(self, batches: Sequence[VerifiedBatch]) -> Scores:
         author = batches[0].signed.header.author
         items = [
-            [
+            ScoreItem(
                 rollout.dataset,
                 self.manifest.question_seed(author, rollout.dataset, rollout.counter),
                 [completion.text for completion in rollout.completions],
-            ]
+            )
             for rollout in _rollouts(batches)
         ]
         started = time.perf_counter()
-        scores = await score_in_pieces(self.scorer, items, self.deadline_s)
+        scores = await self.scorer.score_external(items)
         self.metrics.score_seconds.observe(time.perf_counter() - started)
-        for reason, num in scores["reasons"].items():
+        for reason, num in scores.reasons.items():
             self.metrics.score_failures.labels(reason).inc(num)
         if author != self.author:
             self._account(author, scores)
         return scores
 
-    def _account(self, author: bytes, scores: dict[str, Any]) -> None:
+    def _account(self, author: bytes, scores: Scores) -> None:
         """Charge what the scoring took, and count what the scorer saw the author's text try."""
         now_s = self.now_ms() / 1000
-        self._charge(author, scores["cpu_s"] + scores["held_s"])
-        for evidence in found_by_scorer(scores["reasons"]):
+        self._charge(author, scores.cpu_s + scores.held_s)
+        for evidence in found_by_scorer(scores.reasons):
             self.metrics.trust_evidence.labels(evidence).inc()
             if self.trust.standings.accuse(author, evidence, now_s) is not None:
                 self.metrics.trust_bans.labels("points").inc()
@@ -267,7 +265,7 @@ def _num_completions(batches: Sequence[VerifiedBatch]) -> int:
 
 
 def _by_batch(
-    batches: Sequence[VerifiedBatch], scores: dict[str, Any]
+    batches: Sequence[VerifiedBatch], scores: Scores
 ) -> Iterator[tuple[VerifiedBatch, list[str], list[list[float]], list[list[str]]]]:
     """Each batch with its prompts, its rewards and the reasons for them."""
     first = 0
@@ -275,8 +273,8 @@ def _by_batch(
         end = first + len(verified.batch.rollouts)
         yield (
             verified,
-            scores["prompts"][first:end],
-            scores["rewards"][first:end],
-            scores["reasons_RG"][first:end],
+            scores.prompts[first:end],
+            scores.rewards_RG[first:end],
+            scores.reasons_RG[first:end],
         )
         first = end

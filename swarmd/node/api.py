@@ -8,11 +8,13 @@ from typing import Any
 
 import trio
 
+from swarmd.clients.scorer import ScorerInfo
+from swarmd.clients.worker import Worker, started
 from swarmd.control.http import Request, Response, as_json
 from swarmd.control.server import Routes
 from swarmd.errors import LocalError
 from swarmd.loops.bans import Guard
-from swarmd.loops.ports import NowMs, Worker
+from swarmd.loops.ports import NowMs
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.node.status import SCHEMA, About, id_document, peers_document, status_document
@@ -77,16 +79,17 @@ class Api:
     def about(self) -> About:
         """What does not change while the node runs, as far as it is known yet."""
         info = {name: child.info for name, child in self.children.items()}
-        generation = info["generation"]
+        generation = info["generation"] or {}
+        scorer = started(self.children["scorer"], ScorerInfo)
         return About(
             **self.facts,
             pid=os.getpid(),
             started_ms=self._started_ms,
-            addresses=tuple(info.get("network", {}).get("addresses", ())),
+            addresses=tuple((info.get("network") or {}).get("addresses", ())),
             num_parameters=generation.get("num_parameters", 0),
             device=generation.get("device", ""),
             engine=f"{generation.get('engine', '')} {generation.get('engine_version', '')}".strip(),
-            sandbox=str(info["scorer"].get("sandbox", "starting")),
+            sandbox=scorer.sandbox if scorer else "starting",
         )
 
     async def _status(self, request: Request) -> Response:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from swarmd.clients.scorer import ScorerInfo
 from swarmd.config import Config
 from swarmd.datadir import DataDir
 from swarmd.errors import ConfigError, DiskFull
 from swarmd.policy.model.folder import ResolvedModel
+from swarmd.processes.records import typed
 from swarmd.processes.supervise import ChildSpec
 from swarmd.protocol.manifest import Manifest
 
@@ -207,11 +209,11 @@ def weights_directory(data_dir: DataDir, model: ResolvedModel, peer_id: str) -> 
     return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
 
 
-def summary(name: str, info: dict[str, Any]) -> str:
+def summary(name: str, info: Any) -> str:
     """What a started child says of itself, for the terminal."""
     if name == "network":
         return ", ".join(info["addresses"])
     if name == "scorer":
-        return f"sandbox: {info['sandbox']}"
+        return f"sandbox: {typed(ScorerInfo, info).sandbox}"
     engine = f"{info['engine']} {info['engine_version']}".strip()
     return f"{engine} · {info['num_parameters'] / 1e6:.2f} M parameters · policy version {info['policy_version']}"

@@ -194,9 +194,9 @@ async def _start_children(node: Node, children: dict[str, Child], nursery: trio.
         async def start(name: str) -> None:
             info = await nursery.start(children[name].run)
             node.say(f"✓ {name:<10} {summary(name, info)}")
-            for line in info.get("skipped", ()):
+            for line in info.get("skipped", ()) if name in ("generation", "update") else ():
                 node.say(f"! checkpoint {line}")
-            if note := info.get("engine_note"):
+            if name in ("generation", "update") and (note := info.get("engine_note")):
                 node.say(f"! {name} without vLLM: {note}")
 
         for name in children:

@@ -9,13 +9,15 @@ from typing import Any
 import trio
 
 from swarmd import __version__
+from swarmd.clients.scorer import Scorer
+from swarmd.clients.worker import Worker
 from swarmd.config import Config
 from swarmd.datadir import DataDir, load_identity_seed
 from swarmd.errors import StateError
 from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.pools import LocalPool
 from swarmd.loops.ask import datasets_named
-from swarmd.loops.ports import NowMs, RunBlocking, Say, Worker, wall_clock_ms
+from swarmd.loops.ports import NowMs, RunBlocking, Say, wall_clock_ms
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.node.children import Placement, count_gpus, place, require_space, weights_directory
@@ -62,6 +64,11 @@ class Node:
     children: dict[str, Worker] = field(default_factory=dict)
     now_ms: NowMs = wall_clock_ms
     run_blocking: RunBlocking = trio.to_thread.run_sync
+
+    @property
+    def scorer(self) -> Scorer:
+        """The child that makes questions and scores answers."""
+        return Scorer(self.children["scorer"], self.config.questions.deadline_s)
 
     @property
     def generator(self) -> Worker:

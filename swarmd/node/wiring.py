@@ -7,6 +7,7 @@ from functools import partial
 import trio
 
 from swarmd.atomic import write_atomically
+from swarmd.clients.worker import Worker
 from swarmd.experience.advantages import level
 from swarmd.experience.buffer import Sample
 from swarmd.experience.draws import Admission
@@ -25,7 +26,6 @@ from swarmd.loops.externals import Admitted, Draw, Externals
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.observe import Observe
-from swarmd.loops.ports import Worker
 from swarmd.loops.report import Report
 from swarmd.loops.share import Share
 from swarmd.loops.training import Training
@@ -41,19 +41,18 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
     """The generation loop; `outbox` None shares nothing."""
     experience, streams = node.config.experience, Streams(node.seed, node.manifest.digest)
     ask = Ask(
-        scorer=node.children["scorer"],
+        scorer=node.scorer,
         manifest=node.manifest,
         author=node.identity.public_key,
         streams=streams,
         reserve_counters=node.buffer.reserve_counters,
         run_blocking=node.run_blocking,
-        deadline_s=node.config.questions.deadline_s,
         datasets=node.datasets,
     )
     return Generate(
         generator=node.generator,
         ask=ask,
-        scorer=node.children["scorer"],
+        scorer=node.scorer,
         author=node.identity.public_key,
         streams=streams,
         progress=node.progress,
@@ -64,7 +63,6 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
         num_completions=experience.completions,
         temperature=node.config.policy.temperature,
         tokens_max=node.generator.info["tokens_max"],
-        deadline_s=node.config.questions.deadline_s,
         batches_max=experience.dynamic_sampling,
         reward_spread_min=experience.reward_spread_min,
     )
@@ -97,7 +95,7 @@ def make_ingest(
     return Ingest(
         inbox=inbox,
         more=more,
-        scorer=node.children["scorer"],
+        scorer=node.scorer,
         manifest=node.manifest,
         author=node.identity.public_key,
         seen=Seen(),
@@ -112,7 +110,6 @@ def make_ingest(
         progress=node.progress,
         metrics=node.metrics,
         now_ms=node.now_ms,
-        deadline_s=node.config.questions.deadline_s,
         source=node.config.experience.source,
         trust=node.trust,
         reward_spread_min=spread_min,
@@ -184,14 +181,13 @@ def _evaluate(
 ) -> Evaluate:
     return Evaluate(
         generator=node.generator,
-        scorer=node.children["scorer"],
+        scorer=node.scorer,
         manifest=node.manifest,
         now_ms=node.now_ms,
         num_questions=num_questions,
         num_completions=num_completions,
         temperature=node.config.policy.temperature,
         tokens_max=node.generator.info["tokens_max"],
-        deadline_s=node.config.questions.deadline_s,
         author=author,
     )
 

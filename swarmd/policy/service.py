@@ -7,7 +7,7 @@ before it next generates. Nothing that came from a peer is decoded here but text
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -45,7 +45,9 @@ class PolicyService:
         devices: those that the update spreads over, `device` the first; `device` alone when empty.
     """
 
-    OPS = frozenset({"generate", "update", "rollback", "load_weights", "publish_weights", "export", "info"})
+    OPS: ClassVar[frozenset[str]] = frozenset(
+        {"generate", "update", "rollback", "load_weights", "publish_weights", "export", "info"}
+    )
 
     def __init__(
         self,

@@ -17,12 +17,15 @@ import sys
 import threading
 import traceback
 from collections import deque
-from typing import Any, Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, get_type_hints
 
 import trio
 
 from swarmd.errors import SwarmdError
 from swarmd.processes.frames import FrameReader, encode_frame
+from swarmd.processes.records import typed
 
 # Events wait here when the daemon is slow; past it the oldest is dropped and counted. One batch event is at most 60 KB.
 EVENTS_MAX = 512
@@ -92,7 +95,7 @@ def _serve_blocking(service_type: Any, sock: socket.socket) -> None:
                     service = service_type(emit, **request["args"])
                     result = service.start()
                 else:
-                    result = _operation(service, request["op"])(**request["args"])
+                    result = _operation(service, request)()
                 reply = {"id": request["id"], "result": result}
             except Exception as error:  # noqa: BLE001 - the boundary: whatever failed is the caller's to see, as data
                 reply = {"id": request["id"], "error": describe(error)}
@@ -111,10 +114,14 @@ def _receive(sock: socket.socket) -> bytes:
         return b""
 
 
-def _operation(service: Any, op: str) -> Any:
+def _operation(service: Any, request: dict[str, Any]) -> Callable[[], Any]:
+    """The operation that is asked for, with its arguments by their types."""
+    op = request["op"]
     if service is None or op not in service.OPS:
         raise SwarmdError(f"{type(service).__name__} has no operation {op!r}")
-    return getattr(service, op)
+    function = getattr(service, op)
+    hints = get_type_hints(function)
+    return partial(function, **{name: typed(hints[name], value) for name, value in request["args"].items()})
 
 
 class _Outbox:
@@ -170,7 +177,7 @@ async def _serve_async(service_type: Any, sock: socket.socket) -> None:
         try:
             reply = {
                 "id": request["id"],
-                "result": await _operation(service, request["op"])(**request["args"]),
+                "result": await _operation(service, request)(),
             }
         except Exception as error:  # noqa: BLE001 - the boundary: whatever failed is the caller's to see, as data
             reply = {"id": request["id"], "error": describe(error)}

@@ -10,6 +10,7 @@ from typing import Any
 import msgpack
 
 from swarmd.errors import LocalError
+from swarmd.processes.records import plain
 
 # The largest message is one round's training set: 64 rollouts of 16 completions of 16 KiB is 16 MiB. At half, the largest
 # configurable round would fail; at double, a corrupt length would cost 128 MiB before it is noticed.
@@ -19,7 +20,7 @@ _PREFIX = struct.Struct(">I")
 
 def encode_frame(message: dict[str, Any]) -> bytes:
     """One message as the bytes of a frame. Raises LocalError above `FRAME_BYTES_MAX`."""
-    payload: bytes = msgpack.packb(message, use_bin_type=True)
+    payload: bytes = msgpack.packb(message, use_bin_type=True, default=plain)
     if len(payload) > FRAME_BYTES_MAX:
         raise LocalError(
             f"a message of {len(payload)} bytes is too large for a child process (limit {FRAME_BYTES_MAX})"

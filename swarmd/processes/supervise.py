@@ -67,7 +67,7 @@ class Child:
         on_restart: Callable[[str], None] | None = None,
     ) -> None:
         self.spec = spec
-        self.info: dict[str, Any] = {}
+        self.info: Any = None
         self.pid: int | None = None
         self.num_restarts = 0
         self.num_events_dropped = 0
@@ -96,12 +96,12 @@ class Child:
         connection.fail("hang")
         raise ChildDied(f"{self.spec.name} did not answer {op!r} within {within_s} s and was replaced")
 
-    async def wait_ready(self) -> dict[str, Any]:
+    async def wait_ready(self) -> Any:
         """What the child's start answered, once one is up."""
         await self._ready.wait()
         return self.info
 
-    async def run(self, *, task_status: trio.TaskStatus[dict[str, Any]] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[Any] = trio.TASK_STATUS_IGNORED) -> None:
         """Start, serve and replace the child until cancelled. `started()` gets the first start's answer."""
         backoff_s, num_failed_starts, announced = BACKOFF_FIRST_S, 0, False
         async with trio.open_nursery() as readers:
@@ -172,9 +172,9 @@ class _Connection:
         self._next_id = 1
         self._waiting: dict[int, tuple[trio.Event, list[dict[str, Any]]]] = {}
 
-    async def start(self, spec: ChildSpec) -> dict[str, Any]:
+    async def start(self, spec: ChildSpec) -> Any:
         with trio.move_on_after(spec.start_deadline_s):
-            return dict(await self.call("start", spec.args()) or {})
+            return await self.call("start", spec.args())
         raise LocalError(
             f"{spec.name} was not ready within {spec.start_deadline_s} s", f"its log: {spec.log_path}"
         )

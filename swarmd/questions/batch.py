@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from swarmd.clients.scorer import ScoreItem
 from swarmd.errors import LocalError
 from swarmd.questions.channel import Channel
 from swarmd.questions.extract import fits
@@ -27,15 +28,6 @@ from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
 _ZYGOTES_MAX = 2
 _CODES = {int(reason): reason for reason in Reason}
 _BY_SIGNAL = {int(signal.SIGSYS): Reason.FORBIDDEN_SYSCALL, int(signal.SIGXCPU): Reason.CPU_LIMIT}
-
-
-@dataclass(frozen=True)
-class ScoreItem:
-    """One question's address and the completions to score for it."""
-
-    dataset: int
-    seed: int
-    texts: tuple[str, ...]
 
 
 @dataclass

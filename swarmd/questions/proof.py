@@ -8,8 +8,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from swarmd.clients.scorer import ScoreItem
 from swarmd.errors import LocalError
-from swarmd.questions.batch import ScoreItem, score_batch
+from swarmd.questions.batch import score_batch
 from swarmd.questions.extract import AnswerFormat
 from swarmd.questions.regenerate import Item
 from swarmd.questions.sandbox import Step

@@ -6,17 +6,15 @@ passed on; what comes back from a worker is numbers. Whatever a worker or the zy
 get 0 and a reason.
 """
 
-import importlib.metadata
 import math
-import platform
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import get_args
 
+from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
 from swarmd.errors import ConfigError, IncompatibleSwarm, LocalError
 from swarmd.protocol.manifest import Manifest
-from swarmd.questions.batch import ScoreItem, score_batch
+from swarmd.questions.batch import score_batch
 from swarmd.questions.guards import SCORER_VERSION, check_dataset
 from swarmd.questions.proof import Proof, prove
 from swarmd.questions.regenerate import SEED_LIMIT
@@ -29,24 +27,23 @@ from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
 ITEMS_MAX = 4096
 
 
-class ScorerService:
+class ScorerService(ScorerOps):
     """Regenerates questions and scores completions. See the module text for what it promises.
 
     Args:
-        emit: where events would go; the scorer has none.
+        emit: not used; a scorer has no events.
         manifest: `Manifest.to_bytes()`.
         sandbox: `best-effort` takes what the kernel offers and our own scorers survive, `require` refuses to start without all of
             it, `off` takes none of it.
         zygote: the module run as the zygote; tests put one with misbehaving scorers here.
     """
 
-    OPS = frozenset({"questions", "score", "score_external"})
     BESIDE = frozenset({"score_external"})
     """Served in a second thread (`swarmd.processes.child`)."""
 
     def __init__(
         self,
-        emit: Callable[[str, dict[str, Any]], None],
+        emit: object,
         *,
         manifest: bytes,
         sandbox: SandboxMode,
@@ -61,10 +58,8 @@ class ScorerService:
         self._module = zygote
         self._zygote = ZygoteProcess(setup_of(self._manifest, sandbox=sandbox), zygote)
 
-    def start(self) -> dict[str, Any]:
+    def start(self) -> ScorerInfo:
         """Check the manifest, start and test the zygote, and score known items of every dataset in a locked-down worker.
-
-        Returns `sandbox` (one line for people), `datasets` (names), `versions`, `num_self_tested`.
 
         Raises:
             IncompatibleSwarm: scorer version, a dataset this build does not offer, or known items that came out differently.
@@ -84,7 +79,7 @@ class ScorerService:
                 "without one, nodes whose generators differ would meet and score each other wrong",
                 "`swarmd manifest seal FILE` writes the digests; all nodes need the sealed file",
             )
-        report = self._zygote.start()
+        self._zygote.start()
         proof, refused = self._prove()
         steps = proof.steps
         line = describe(steps, self._sandbox, refused)
@@ -95,44 +90,22 @@ class ScorerService:
                 'questions.sandbox = "require" wants every step',
                 'use a kernel with landlock and seccomp, or questions.sandbox = "best-effort": reviewed scorers, which run no code',
             )
-        return {
-            "sandbox": line,
-            "datasets": [spec.name for spec in self._manifest.datasets],
-            "versions": {
-                "reasoning_gym": importlib.metadata.version("reasoning-gym"),
-                "python": platform.python_version(),
-                "scorer": str(SCORER_VERSION),
-            },
-            "num_self_tested": len(report["goldens"]),
-        }
+        return ScorerInfo(line)
 
-    def questions(self, items: Sequence[Sequence[int]]) -> dict[str, Any]:
-        """Prompts of `[[dataset, seed], ...]` and whether each is held out.
-
-        A question that its generator cannot make is an empty prompt, held out, so that nobody uses it.
+    def questions(self, addresses: Sequence[Address]) -> Questions:
+        """The questions at these addresses.
 
         Raises:
             ConfigError: an address outside the manifest or [0, 2^31), or more than `ITEMS_MAX`.
             LocalError: two zygotes in a row died over it.
         """
-        return self._questions([self._address(dataset, seed) for dataset, seed in _bounded(items)])[0]
+        return self._questions(addresses)[0]
 
-    def score(self, items: Sequence[Sequence[Any]], deadline_s: float) -> dict[str, Any]:
-        """Rewards of `[[dataset, seed, [text, ...]], ...]` of this node, each in [0, 1], with the prompts.
-
-        `deadline_s` is wall time for the call; what is not scored by then has 0 and the reason `deadline`. `reasons` counts the
-        completions by reason, leaving out those that were simply scored; `reasons_RG` has the reason of each
-        completion, empty for those. `cpu_s` is what the call cost in CPU seconds here and in the zygote (regeneration, forks); what
-        a zygote that died had spent is not known. `held_s` is how long its workers held their place: CPU time, whatever a text did
-        until it was killed, and idleness, without what they had to wait for a core.
-
-        Raises: as `questions`.
-        """
+    def score(self, items: Sequence[ScoreItem], deadline_s: float) -> Scores:
+        """Rewards of this node's completions. `deadline_s` is wall time for the call. Raises as `questions`."""
         return self._score(items, deadline_s, math.inf)
 
-    def score_external(
-        self, items: Sequence[Sequence[Any]], deadline_s: float, held_s_max: float
-    ) -> dict[str, Any]:
+    def score_external(self, items: Sequence[ScoreItem], deadline_s: float, held_s_max: float) -> Scores:
         """As `score`, for other people's completions; the reason is `deadline` also for what `held_s_max` of `held_s` left over."""
         return self._score(items, deadline_s, held_s_max)
 
@@ -140,33 +113,27 @@ class ScorerService:
         """End the zygote and its workers; the end of this process does the same."""
         self._zygote.close()
 
-    def _score(self, items: Sequence[Sequence[Any]], deadline_s: float, held_s_max: float) -> dict[str, Any]:
+    def _score(self, items: Sequence[ScoreItem], deadline_s: float, held_s_max: float) -> Scores:
         ends = time.monotonic() + deadline_s
         started_cpu_s = time.thread_time()
-        wanted = [
-            ScoreItem(*self._address(dataset, seed), _texts(texts))
-            for dataset, seed, texts in _bounded(items)
-        ]
-        answer, asking_cpu_s = self._questions([(item.dataset, item.seed) for item in wanted])
-        scored = score_batch(self._zygote, wanted, ends, held_s_max)
-        rewards_RG = [[score.reward for score in scores] for scores in scored.scores_RG]
-        reasons_RG = [[_reason(score) for score in scores] for scores in scored.scores_RG]
-        reasons = Counter(reason for reasons_G in reasons_RG for reason in reasons_G if reason)
-        return {
-            **answer,
-            "rewards": rewards_RG,
-            "reasons": dict(reasons),
-            "reasons_RG": reasons_RG,
-            "cpu_s": time.thread_time() - started_cpu_s + asking_cpu_s + scored.cpu_s,
-            "held_s": scored.held_s,
-        }
+        _require_text(items)
+        questions, asking_cpu_s = self._questions([Address(item.dataset, item.seed) for item in items])
+        scored = score_batch(self._zygote, items, ends, held_s_max)
+        return Scores(
+            *questions,
+            rewards_RG=[[score.reward for score in scores] for scores in scored.scores_RG],
+            reasons_RG=[[_reason(score) for score in scores] for scores in scored.scores_RG],
+            cpu_s=time.thread_time() - started_cpu_s + asking_cpu_s + scored.cpu_s,
+            held_s=scored.held_s,
+        )
 
-    def _questions(self, addresses: list[tuple[int, int]]) -> tuple[dict[str, Any], float]:
-        """What `questions` answers, and the CPU seconds that it cost the zygote."""
+    def _questions(self, addresses: Sequence[Address]) -> tuple[Questions, float]:
+        """The questions, and the CPU seconds that they cost the zygote."""
+        self._require_of_manifest(addresses)
         questions, cpu_s = self._ask_questions(addresses)
         prompts = ["" if question is None else self._manifest.render(question) for question in questions]
         held_out = [not prompt or self._manifest.is_held_out(prompt) for prompt in prompts]
-        return {"prompts": prompts, "held_out": held_out}, cpu_s
+        return Questions(prompts, held_out), cpu_s
 
     def _prove(self) -> tuple[Proof, str]:
         """The proof that holds, and what seccomp did to our own scorers where `best-effort` has to go without it."""
@@ -197,7 +164,7 @@ class ScorerService:
             ),
         )
 
-    def _ask_questions(self, addresses: list[tuple[int, int]]) -> tuple[list[str | None], float]:
+    def _ask_questions(self, addresses: Sequence[Address]) -> tuple[list[str | None], float]:
         for _ in range(2):
             number = self._zygote.num_starts
             try:
@@ -208,20 +175,15 @@ class ScorerService:
                 return reply["questions"], reply["cpu_s"]
         raise LocalError("the scorer's zygote died twice while it regenerated questions")
 
-    def _address(self, dataset: Any, seed: Any) -> tuple[int, int]:
-        if type(dataset) is not int or not 0 <= dataset < len(self._manifest.datasets):
-            raise ConfigError(
-                f"dataset number {dataset!r:.40}: the manifest has {len(self._manifest.datasets)}"
-            )
-        if type(seed) is not int or not 0 <= seed < SEED_LIMIT:
-            raise ConfigError(f"seed {seed!r:.40} is not an integer from 0 to {SEED_LIMIT - 1}")
-        return dataset, seed
-
-
-def _bounded(items: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-    if len(items) > ITEMS_MAX:
-        raise ConfigError(f"{len(items)} questions in one call (limit {ITEMS_MAX})")
-    return items
+    def _require_of_manifest(self, addresses: Sequence[Address]) -> None:
+        if len(addresses) > ITEMS_MAX:
+            raise ConfigError(f"{len(addresses)} questions in one call (limit {ITEMS_MAX})")
+        num_datasets = len(self._manifest.datasets)
+        for dataset, seed in addresses:
+            if type(dataset) is not int or not 0 <= dataset < num_datasets:
+                raise ConfigError(f"dataset number {dataset!r:.40}: the manifest has {num_datasets}")
+            if type(seed) is not int or not 0 <= seed < SEED_LIMIT:
+                raise ConfigError(f"seed {seed!r:.40} is not an integer from 0 to {SEED_LIMIT - 1}")
 
 
 def _reason(score: Score) -> str:
@@ -229,7 +191,6 @@ def _reason(score: Score) -> str:
     return "" if score.reason is Reason.SCORED else score.reason.name.lower()
 
 
-def _texts(texts: Sequence[Any]) -> tuple[str, ...]:
-    if not all(type(text) is str for text in texts):
+def _require_text(items: Sequence[ScoreItem]) -> None:
+    if not all(type(text) is str for item in items for text in item.texts):
         raise ConfigError("a completion is not a string")
-    return tuple(texts)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from swarmd.clients.scorer import ScoreItem
 from swarmd.processes.child import settle
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.protocol.rules import Verdict, validate
@@ -172,8 +173,8 @@ def _service(manifest: Manifest, mode: str) -> ScorerService:
 def _through(service: ScorerService) -> Callable[[list[list[object]]], Call]:
     def run(items: list[list[object]]) -> Call:
         began, own, below = time.perf_counter(), time.thread_time(), _cpu_s(service)
-        answer = service.score(items, 60.0)
-        assert set(answer["reasons"]) <= {"no_answer", "refused", "scorer_error"}, answer["reasons"]
+        answer = service.score([ScoreItem(*item) for item in items], 60.0)
+        assert set(answer.reasons) <= {"no_answer", "refused", "scorer_error"}, answer.reasons
         return time.thread_time() - own + _cpu_s(service) - below, time.perf_counter() - began
 
     return run

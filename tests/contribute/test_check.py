@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from swarmd.clients.scorer import Questions, Scorer
 from swarmd.contribute.check import Review, review
 from swarmd.contribute.ledger import Asked, State
 from swarmd.contribute.lines import Line
@@ -35,10 +36,9 @@ async def check(
     return await review(
         lines,
         asked() if known is None else known,
-        scorer=scorer or FakeScorer(manifest),
+        scorer=Scorer(scorer or FakeScorer(manifest), deadline_s=20.0),
         manifest=manifest,
         author=ME.public_key,
-        deadline_s=20.0,
     )
 
 
@@ -73,7 +73,7 @@ async def test_the_question_is_rebuilt_from_the_ledger() -> None:
     scorer = FakeScorer(MANIFEST)
     (checked,) = (await check(line(GOOD, BAD), scorer=scorer)).checked
     seed = MANIFEST.question_seed(ME.public_key, PRODUCTS, 7)
-    assert scorer.asked("score")[0]["items"] == [[PRODUCTS, seed, [GOOD, BAD]]]
+    assert scorer.asked("score")[0]["items"] == [(PRODUCTS, seed, (GOOD, BAD))]
     assert checked.prompt == MANIFEST.render(f"question {PRODUCTS} {seed}")
 
 
@@ -149,7 +149,7 @@ async def test_answers_that_no_message_holds_are_refused() -> None:
 
 async def test_a_held_out_question_is_refused() -> None:
     scorer = FakeScorer(MANIFEST)
-    scorer.questions = lambda items: {"prompts": ["q"], "held_out": [True]}  # type: ignore[method-assign]
+    scorer.questions = lambda addresses: Questions(["q"], [True])  # type: ignore[method-assign]
     assert "held-out" in await fault(line(GOOD, BAD), scorer=scorer)
 
 

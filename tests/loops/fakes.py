@@ -1,13 +1,14 @@
 """Children that answer like the real services (`test_fakes`), at once or after a virtual time, and fail when told to."""
 
 import math
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import trio
 
+from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
 from swarmd.errors import ChildDied, SwarmdError
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES
@@ -31,6 +32,10 @@ class FakeChild:
     """
 
     BESIDE: frozenset[str] = frozenset()
+    info: Any = None
+    num_restarts = 0
+    pid: int | None = None
+    up = True
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
@@ -77,7 +82,7 @@ class FakeChild:
         return [args for name, args in self.calls if name == op]
 
 
-class FakeScorer(FakeChild):
+class FakeScorer(FakeChild, ScorerOps):
     """Questions made of their address; the reward of GOOD is 1, of anything else 0, and of what `reason_of` has a reason for."""
 
     BESIDE = frozenset({"score_external"})
@@ -88,22 +93,29 @@ class FakeScorer(FakeChild):
         self.reward_of = lambda text: 1.0 if text == GOOD else 0.0
         self.reason_of: Callable[[str], str | None] = lambda text: None
 
-    def questions(self, items: list[list[int]]) -> dict[str, Any]:
-        prompts = [self.manifest.render(f"question {dataset} {seed}") for dataset, seed in items]
-        return {"prompts": prompts, "held_out": [self.manifest.is_held_out(prompt) for prompt in prompts]}
+    def start(self) -> ScorerInfo:
+        return ScorerInfo("none")
 
-    def score(self, items: list[list[Any]], deadline_s: float) -> dict[str, Any]:
-        reasons_RG = [[self.reason_of(text) for text in texts] for _, _, texts in items]
-        rewards = [
-            [0.0 if reason else self.reward_of(text) for text, reason in zip(item[2], reasons_G, strict=True)]
+    def close(self) -> None:
+        pass
+
+    def questions(self, addresses: Sequence[Address]) -> Questions:
+        prompts = [self.manifest.render(f"question {dataset} {seed}") for dataset, seed in addresses]
+        return Questions(prompts, [self.manifest.is_held_out(prompt) for prompt in prompts])
+
+    def score(self, items: Sequence[ScoreItem], deadline_s: float) -> Scores:
+        reasons_RG = [[self.reason_of(text) or "" for text in item.texts] for item in items]
+        rewards_RG = [
+            [
+                0.0 if reason else self.reward_of(text)
+                for text, reason in zip(item.texts, reasons_G, strict=True)
+            ]
             for item, reasons_G in zip(items, reasons_RG, strict=True)
         ]
-        reasons = dict(Counter(reason for reasons_G in reasons_RG for reason in reasons_G if reason))
-        beside = {"reasons_RG": [[reason or "" for reason in reasons_G] for reasons_G in reasons_RG]}
-        questions = self.questions([item[:2] for item in items])
-        return {**questions, "rewards": rewards, "reasons": reasons, **beside, "cpu_s": 0.01, "held_s": 0.0}
+        questions = self.questions([Address(item.dataset, item.seed) for item in items])
+        return Scores(*questions, rewards_RG, reasons_RG, cpu_s=0.01, held_s=0.0)
 
-    def score_external(self, items: list[list[Any]], deadline_s: float, held_s_max: float) -> dict[str, Any]:
+    def score_external(self, items: Sequence[ScoreItem], deadline_s: float, held_s_max: float) -> Scores:
         return self.score(items=items, deadline_s=deadline_s)
 
 
@@ -213,10 +225,6 @@ class FakeNetwork(FakeChild):
     def __init__(self, num_peers: int = 1) -> None:
         super().__init__()
         self.num_peers = num_peers
-        self.up = True
-        self.info: dict[str, Any] = {}
-        self.pid: int | None = None
-        self.num_restarts = 0
         self.found: list[tuple[bytes, str, int]] = []
         self.banned: list[bytes] = []
         self.totals: dict[str, Any] = {"received": 0, "rate_limited": 0}

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import trio
 from prometheus_client import CollectorRegistry
 
+from swarmd.clients.scorer import Scorer
 from swarmd.experience.buffer import AddResult, Sample
 from swarmd.experience.own import Balance, OwnExperience
 from swarmd.experience.pools import LocalPool
@@ -108,6 +109,10 @@ class Loops:
         self.stored: list[tuple[list[str], list[list[float]]]] = []
         self._counter = itertools.count()
 
+    @property
+    def scoring(self) -> Scorer:
+        return Scorer(self.scorer, deadline_s=20.0)
+
     def reserve(self, num: int) -> int:
         self.reserved += [next(self._counter) for _ in range(num)]
         return self.reserved[-num]
@@ -131,9 +136,7 @@ class Loops:
         return AddResult(len(prompts), 0, 0)
 
     def ask(self) -> Ask:
-        return Ask(
-            self.scorer, self.manifest, ME.public_key, self.streams, self.reserve, inline, deadline_s=20.0
-        )
+        return Ask(self.scoring, self.manifest, ME.public_key, self.streams, self.reserve, inline)
 
     def generate(
         self, *, outbox: trio.MemorySendChannel[OwnBatch] | None = None, batches_max: int = 1
@@ -141,7 +144,7 @@ class Loops:
         return Generate(
             generator=self.generator,
             ask=self.ask(),
-            scorer=self.scorer,
+            scorer=self.scoring,
             author=ME.public_key,
             streams=self.streams,
             progress=self.progress,
@@ -152,7 +155,6 @@ class Loops:
             num_completions=2,
             temperature=1.0,
             tokens_max=8,
-            deadline_s=20.0,
             batches_max=batches_max,
         )
 
@@ -162,7 +164,7 @@ class Loops:
     def ingest(self, inbox: AsyncIterable[bytes], *, source: Literal["swarm", "own"] = "swarm") -> Ingest:
         return Ingest(
             inbox=inbox,
-            scorer=self.scorer,
+            scorer=self.scoring,
             manifest=self.manifest,
             author=ME.public_key,
             seen=Seen(),
@@ -171,7 +173,6 @@ class Loops:
             progress=self.progress,
             metrics=self.metrics,
             now_ms=lambda: MS,
-            deadline_s=20.0,
             trust=self.trust,
             source=source,
         )
@@ -191,14 +192,13 @@ class Loops:
     def evaluate(self, *, num_questions: int = 8) -> Evaluate:
         return Evaluate(
             generator=self.generator,
-            scorer=self.scorer,
+            scorer=self.scoring,
             manifest=self.manifest,
             now_ms=lambda: MS,
             num_questions=num_questions,
             num_completions=2,
             temperature=1.0,
             tokens_max=8,
-            deadline_s=20.0,
         )
 
     def canary(self, *, every_rounds: int = 2, num_questions: int = 16) -> Canary:

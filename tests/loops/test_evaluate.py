@@ -1,12 +1,14 @@
 """Evaluate: the same held-out questions for everybody, a mean with an honest error, at the start and the end."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
+from swarmd.clients.scorer import Address, Questions, ScoreItem, Scores
 from swarmd.errors import ChildDied, LocalError
 from tests.loops.fakes import GOOD
 from tests.loops.parts import MANIFEST, Loops, own_batch
@@ -27,7 +29,9 @@ async def test_a_question_that_comes_up_twice_is_asked_once(monkeypatch: pytest.
     loops = Loops(manifest=MANIFEST.model_copy(update={"held_out_per_mille": 500}))
     questions = loops.scorer.questions
     monkeypatch.setattr(
-        loops.scorer, "questions", lambda items: questions([[0, seed % 40] for _, seed in items])
+        loops.scorer,
+        "questions",
+        lambda addresses: questions([Address(0, seed % 40) for _, seed in addresses]),
     )
     await loops.evaluate(num_questions=10).once(round=0)
     assert len(asked(loops)) == len(set(asked(loops))) == 10
@@ -62,11 +66,9 @@ async def test_each_dataset_has_a_mean_and_a_number_of_its_own() -> None:
     easy = MANIFEST.datasets[0].name
     score = loops.scorer.score
 
-    def by_dataset(items: list[list[Any]], deadline_s: float) -> dict[str, Any]:
-        return {
-            **score(items, deadline_s),
-            "rewards": [[float(item[0] == 0)] * len(item[2]) for item in items],
-        }
+    def by_dataset(items: Sequence[ScoreItem], deadline_s: float) -> Scores:
+        rewards_RG = [[float(item.dataset == 0)] * len(item.texts) for item in items]
+        return score(items, deadline_s)._replace(rewards_RG=rewards_RG)
 
     loops.scorer.score = by_dataset  # type: ignore[method-assign]
     # when
@@ -97,14 +99,12 @@ async def test_a_question_that_cannot_be_made_is_not_asked(monkeypatch: pytest.M
     loops = Loops()
     questions = loops.scorer.questions
 
-    def without_some(items: list[list[int]]) -> dict[str, Any]:
-        answer = questions(items)
-        made = [seed % 2 for _, seed in items]
-        prompts = [prompt if there else "" for prompt, there in zip(answer["prompts"], made, strict=True)]
-        return {
-            "prompts": prompts,
-            "held_out": [not p or held for p, held in zip(prompts, answer["held_out"], strict=True)],
-        }
+    def without_some(addresses: Sequence[Address]) -> Questions:
+        all_made = questions(addresses)
+        made = [address.seed % 2 for address in addresses]
+        prompts = [prompt if there else "" for prompt, there in zip(all_made.prompts, made, strict=True)]
+        held_out = [not p or held for p, held in zip(prompts, all_made.held_out, strict=True)]
+        return Questions(prompts, held_out)
 
     monkeypatch.setattr(loops.scorer, "questions", without_some)
     await loops.evaluate(num_questions=20).once(round=0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from swarmd.clients.scorer import Address, ScoreItem
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.policy.model.resolve import download_model, resolve_model
 from swarmd.policy.service import PolicyService
@@ -29,7 +30,11 @@ def form(value: Any) -> Any:
 
 def ops(fake: type[FakeChild]) -> list[str]:
     called = [name for name, value in vars(fake).items() if inspect.isfunction(value)]
-    return [name for name in called if not name.startswith("_") and name not in ("wait_ready", "restart")]
+    return [
+        name
+        for name in called
+        if not name.startswith("_") and name not in ("wait_ready", "restart", "start", "close")
+    ]
 
 
 @pytest.mark.parametrize(("fake", "real"), PAIRS)
@@ -66,13 +71,14 @@ def policy() -> PolicyService:
 
 def test_the_scorer_answers_in_the_same_form(scorer: ScorerService) -> None:
     fake = FakeScorer(MANIFEST)
-    assert form(fake.questions([[0, 1], [1, 2]])) == form(scorer.questions([[0, 1], [1, 2]]))
-    items = [[0, 1, ["a", "b"]], [1, 2, ["c", "d"]]]
+    addresses = [Address(0, 1), Address(1, 2)]
+    assert form(fake.questions(addresses)) == form(scorer.questions(addresses))
+    items = [ScoreItem(0, 1, ["a", "b"]), ScoreItem(1, 2, ["c", "d"])]
     ours, theirs = fake.score(items, 20.0), scorer.score(items, 20.0)
-    assert form(ours) == form({**theirs, "reasons": {}})
-    assert [len(rewards) for rewards in theirs["rewards"]] == [2, 2]
+    assert form(ours) == form(theirs)
+    assert [len(rewards) for rewards in theirs.rewards_RG] == [2, 2]
     ours, theirs = fake.score_external(items, 20.0, 1.0), scorer.score_external(items, 20.0, 1.0)
-    assert form(ours) == form({**theirs, "reasons": {}})
+    assert form(ours) == form(theirs)
 
 
 def test_the_same_is_done_beside_the_rest() -> None:

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from swarmd.clients.scorer import Address
 from swarmd.errors import ChildDied, DiskFull, LocalError, StateError
 from swarmd.experience.buffer import AddResult
 from swarmd.experience.capability import ROLLOUTS_MIN
@@ -36,7 +37,7 @@ def counters_held_out(num: int, *, held_out: bool) -> list[int]:
     scorer, found, counter = Loops().scorer, list[int](), 0
     while len(found) < num:
         seed = MANIFEST.question_seed(OTHER.public_key, 0, counter)
-        if scorer.questions([[0, seed]])["held_out"] == [held_out]:
+        if scorer.questions([Address(0, seed)]).held_out == [held_out]:
             found.append(counter)
         counter += 1
     return found

@@ -34,7 +34,7 @@ def strangers(num: int) -> list[Identity]:
 def answer_with(loops: Loops, **changes: Any) -> None:
     """Have the scorer say this too."""
     score = loops.scorer.score
-    loops.scorer.score = lambda **args: {**score(**args), **changes}  # type: ignore[method-assign]
+    loops.scorer.score = lambda **args: score(**args)._replace(**changes)  # type: ignore[method-assign]
 
 
 async def test_twenty_new_identities_are_scored_as_much_as_one() -> None:
@@ -184,7 +184,7 @@ async def test_a_text_that_attacks_the_scorer_proves_nothing_by_what_stands_besi
 async def test_texts_that_attack_the_scorer_get_their_author_banned(reason: str) -> None:
     loops = Loops()
     loops.trust.standings = Standings(proven_rollouts=2, ban_points=100.0)
-    answer_with(loops, reasons={reason: 1})
+    answer_with(loops, reasons_RG=[[reason, ""]])
     await ingest(loops, *(sealed([counter]) for counter in ALLOWED))
     assert loops.trust.standings.banned(OTHER.public_key, NOW_S)
     assert (
@@ -199,6 +199,6 @@ async def test_texts_that_attack_the_scorer_get_their_author_banned(reason: str)
 )
 async def test_nothing_else_that_a_scorer_says_is_held_against_anybody(reason: str) -> None:
     loops = Loops()
-    answer_with(loops, reasons={reason: 1000})
+    answer_with(loops, reasons_RG=[[reason, reason]])
     await ingest(loops, *(sealed([counter]) for counter in ALLOWED))
     assert loops.trust.standings.offences.points(OTHER.public_key, NOW_S) == 0.0

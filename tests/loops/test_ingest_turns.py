@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import trio
 
+from swarmd.clients.scorer import COMPLETIONS_MAX
 from swarmd.errors import DiskFull
 from swarmd.experience.buffer import AddResult
 from swarmd.loops.ingest import MESSAGES_MAX
-from swarmd.loops.pieces import COMPLETIONS_MAX
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
 from tests.loops.fakes import BAD, GOOD, MS
 from tests.loops.parts import MANIFEST, OTHER, Loops, sealed

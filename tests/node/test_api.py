@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import trio.testing
 
+from swarmd.clients.scorer import ScorerInfo
 from swarmd.control.http import Request, Response
 from swarmd.errors import ChildDied, DiskFull, LocalError, Temporary
 from swarmd.metrics import Metrics
@@ -21,7 +22,7 @@ OWN = {"pid", "started_ms", "addresses", "num_parameters", "device", "engine", "
 FACTS = {key: value for key, value in vars(ABOUT).items() if key not in OWN}
 STARTED = {
     "generation": {"num_parameters": 1000, "device": "cpu", "engine": "vllm", "engine_version": "0.32.0"},
-    "scorer": {"sandbox": "full"},
+    "scorer": ScorerInfo("full"),
     "network": {"addresses": ["/ip4/127.0.0.1/tcp/1"]},
 }
 
@@ -29,11 +30,11 @@ STARTED = {
 class FakeChild:
     """What the API reads of a supervised child."""
 
-    def __init__(self, info: dict[str, Any]) -> None:
+    def __init__(self, info: Any) -> None:
         self.info, self.up, self.pid, self.num_restarts = info, bool(info), 2, 0
 
 
-def api(info: dict[str, dict[str, Any]] = STARTED, at: Any = None) -> Api:
+def api(info: dict[str, Any] = STARTED, at: Any = None) -> Api:
     children: Any = {name: FakeChild(said) for name, said in info.items()}
     return Api(
         {**FACTS, "public_key": ME.public_key.hex()},
@@ -57,7 +58,7 @@ def decoded(response: Response) -> Any:
 @pytest.mark.parametrize(
     "path", ["/v1/status", "/v1/peers", "/v1/id", "/v1/rounds", "/v1/bans", "/metrics", "/healthz"]
 )
-@pytest.mark.parametrize("info", [STARTED, {name: {} for name in STARTED}], ids=["started", "starting"])
+@pytest.mark.parametrize("info", [STARTED, dict.fromkeys(STARTED)], ids=["started", "starting"])
 async def test_everything_is_answered_from_the_first_moment(info: dict[str, Any], path: str) -> None:
     response = await ask(api(info, progress()), path)
     assert response.status == 200
@@ -72,7 +73,7 @@ async def test_what_the_children_said_is_in_the_status() -> None:
     assert document["workers"]["scorer"] == {"up": True, "pid": 2, "restarts": 0}
 
 
-@pytest.mark.parametrize(("info", "status"), [(STARTED, 200), ({**STARTED, "scorer": {}}, 503)])
+@pytest.mark.parametrize(("info", "status"), [(STARTED, 200), ({**STARTED, "scorer": None}, 503)])
 async def test_a_node_is_ready_when_every_child_is_up(info: dict[str, Any], status: int) -> None:
     response = await ask(api(info), "/readyz")
     assert response.status == status

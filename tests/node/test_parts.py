@@ -42,7 +42,7 @@ def specialised(tmp_path: Path) -> Iterator[Node]:
 def asked(node: Node) -> set[str]:
     """Names of the datasets whose questions the scorer was asked for."""
     calls = node.children["scorer"].asked("questions")  # type: ignore[attr-defined]
-    return {NAMES[item[0]] for args in calls for item in args["items"]}
+    return {NAMES[address.dataset] for args in calls for address in args["addresses"]}
 
 
 def test_a_node_asks_all_datasets_unless_told_otherwise(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_crumbs_from_outside_are_levelled_before_they_are_stored(spread_min: str
     _, inbox = trio.open_memory_channel[bytes](1)
     node = SimpleNamespace(
         config=load_config(flags={"experience.reward_spread_min": spread_min}),
-        children={"scorer": loops.scorer},
+        scorer=loops.scoring,
         identity=ME,
         buffer=buffer,
         manifest=loops.manifest,

@@ -15,6 +15,7 @@ from swarmd.errors import LocalError
 from swarmd.protocol.manifest import load_manifest
 from swarmd.questions.service import ScorerService
 from tests.attack.texts import busy_texts, code_texts, ending_texts, in_tags
+from tests.questions.asking import score
 from tests.questions.hostile import payloads
 
 FULL, ORDINARY = "tests.questions.misbehaving_zygote", "tests.questions.zygotes.as_ordinary_user"
@@ -42,11 +43,11 @@ class Level:
 
     def __init__(self, zygote: str) -> None:
         self.zygote, self.service = zygote, make(zygote)
-        self.line = self.service.start()["sandbox"]
+        self.line = self.service.start().sandbox
 
     def reached(self, act: str) -> bool:
         """Whether a worker under foreign control got away with something."""
-        ((reward,),) = self.service.score([[0, 1, [act]]], 20.0)["rewards"]
+        ((reward,),) = score(self.service, [[0, 1, [act]]], 20.0).rewards_RG
         return bool(reward)
 
 
@@ -74,14 +75,14 @@ def test_no_hostile_text_runs_whatever_is_missing(level: Level, anybodys_folder:
         texts = code_texts(anybodys_folder, trap.getsockname()[1]) + ending_texts() + busy_texts()
         texts += payloads(str(anybodys_folder / "marker"))
         items = [[n, 11, [in_tags(text) for text in texts]] for n in range(9)]
-        scored = level.service.score(items, 60.0)
+        scored = score(level.service, items, 60.0)
         trap.setblocking(False)
         with pytest.raises(BlockingIOError):
             trap.accept()
     assert list(anybodys_folder.iterdir()) == []
-    assert all(0 <= reward <= 1 for rewards in scored["rewards"] for reward in rewards)
+    assert all(0 <= reward <= 1 for rewards in scored.rewards_RG for reward in rewards)
     assert not {"deadline", "worker_died", "forbidden_syscall", "cpu_limit", "zygote_died"} & set(
-        scored["reasons"]
+        scored.reasons
     )
 
 
@@ -102,9 +103,9 @@ def test_nobody_is_called_with_either_step(level: Level) -> None:
 
 @pytest.mark.usefixtures("_whole_kernel")
 def test_a_socket_is_evidence_where_there_is_seccomp(level: Level) -> None:
-    scored = level.service.score([[0, 1, ["socket"]]], 20.0)
+    scored = score(level.service, [[0, 1, ["socket"]]], 20.0)
     has_seccomp = level.zygote not in (NO_SECCOMP, NEITHER)
-    assert scored["reasons"] == ({"forbidden_syscall": 1} if has_seccomp else {})
+    assert scored.reasons == ({"forbidden_syscall": 1} if has_seccomp else {})
 
 
 def test_no_level_lets_a_worker_multiply_or_fill_memory_or_stay_root(level: Level) -> None:
@@ -112,8 +113,8 @@ def test_no_level_lets_a_worker_multiply_or_fill_memory_or_stay_root(level: Leve
 
 
 def test_a_worker_that_hangs_is_killed_on_every_level(level: Level) -> None:
-    scored = level.service.score([[0, 1, ["hang"]]], 0.5)
-    assert scored["reasons"] == {"deadline": 1}
+    scored = score(level.service, [[0, 1, ["hang"]]], 0.5)
+    assert scored.reasons == {"deadline": 1}
 
 
 @pytest.mark.parametrize("zygote", [NO_LANDLOCK, NO_SECCOMP, NEITHER])
@@ -126,10 +127,10 @@ def test_require_refuses_each_partial_level(zygote: str) -> None:
 def test_require_takes_root_and_an_ordinary_user_alike() -> None:
     for zygote in (FULL, ORDINARY):
         service = make(zygote, name="tiny")
-        line = service.start()["sandbox"]
+        line = service.start().sandbox
         service.close()
         if line.startswith("partial"):
             pytest.skip(line)
         strict = make(zygote, "require", "tiny")
-        assert strict.start()["sandbox"] == LEVELS[zygote]
+        assert strict.start().sandbox == LEVELS[zygote]
         strict.close()

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from swarmd.errors import LocalError
+from tests.questions.asking import score
 from tests.questions.test_levels import FULL, make
 
 SHORT_LIST = "tests.questions.zygotes.with_short_list"
@@ -17,7 +18,7 @@ HONEST = [[number, 5, ["Thinking. <answer>12</answer>"]] for number in range(5)]
 def _whole_kernel() -> None:
     """Nothing to see where the machine has no seccomp anyway."""
     service = make(FULL, name="tiny")
-    line = service.start()["sandbox"]
+    line = service.start().sandbox
     service.close()
     if line.startswith("partial"):
         pytest.skip(line)
@@ -26,16 +27,16 @@ def _whole_kernel() -> None:
 @pytest.mark.parametrize("zygote", [SHORT_LIST, SHORT_LIST_ORDINARY, STRANGE])
 def test_a_filter_that_stops_our_own_scorers_is_left_out(zygote: str) -> None:
     service = make(zygote, name="tiny")
-    line = service.start()["sandbox"]
-    scored = service.score(HONEST, 20.0)
+    line = service.start().sandbox
+    scored = score(service, HONEST, 20.0)
     service.close()
     assert line.startswith("partial, without seccomp, which stopped our own scorers (")
-    assert scored["reasons"] == {}
+    assert scored.reasons == {}
 
 
 def test_the_line_names_the_dataset_and_the_reason() -> None:
     service = make(STRANGE, name="tiny")
-    line = service.start()["sandbox"]
+    line = service.start().sandbox
     service.close()
     assert "(lcm: forbidden_syscall)" in line
 
@@ -49,9 +50,9 @@ def test_require_refuses_a_filter_that_stops_our_own_scorers(zygote: str) -> Non
 def test_what_is_left_still_holds() -> None:
     service = make(STRANGE, name="tiny")
     service.start()
-    scored = service.score([[0, 1, ["read /etc/passwd"]], [0, 1, ["root"]], [0, 1, ["fork"]]], 20.0)
+    scored = score(service, [[0, 1, ["read /etc/passwd"]], [0, 1, ["root"]], [0, 1, ["fork"]]], 20.0)
     service.close()
-    assert scored["rewards"] == [[0.0]] * 3
+    assert scored.rewards_RG == [[0.0]] * 3
 
 
 def test_a_zygote_that_comes_back_goes_without_the_filter_too() -> None:
@@ -59,6 +60,6 @@ def test_a_zygote_that_comes_back_goes_without_the_filter_too() -> None:
     service.start()
     assert service._zygote.pid is not None
     os.kill(service._zygote.pid, 9)
-    scored = service.score(HONEST, 20.0)
+    scored = score(service, HONEST, 20.0)
     service.close()
-    assert scored["reasons"] == {}
+    assert scored.reasons == {}

@@ -12,9 +12,10 @@ import random
 import shutil
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 import torch
 import trio
@@ -50,6 +51,8 @@ from swarmd.policy.service import PolicyService
 from swarmd.protocol.manifest import Manifest
 from swarmd.questions.service import ScorerService
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 # Virtual time begins here: any fixed moment does, and this one is plainly not now.
 EPOCH_MS = 1_000_000_000_000
 # A round's length varies by so much either way, so that nodes do not march in step. At 0 the same node would always be first.
@@ -67,7 +70,7 @@ class Clock:
         return EPOCH_MS + round(self.now_s * 1000)
 
 
-async def inline(function: Any, *args: Any) -> Any:
+async def inline(function: Callable[[*Ts], T], *args: *Ts) -> T:
     """`RunBlocking` in the calling thread."""
     return function(*args)
 

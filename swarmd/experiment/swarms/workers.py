@@ -1,23 +1,25 @@
 """A node's child processes as objects of this process: the same services, called at once, one call after the other."""
 
 import time
+from collections import ChainMap
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
 from swarmd.errors import SwarmdError
 
 
 class Service(Protocol):
     """What a child process serves: `start`, and the operations named in `OPS`."""
 
-    OPS: frozenset[str]
+    OPS: ClassVar[frozenset[str]]
 
-    def start(self) -> dict[str, Any]:
+    def start(self) -> Any:
         """What is told to whoever started it."""
 
 
 class InProcess:
-    """`swarmd.loops.ports.Worker` over a blocking service of this process. Deterministic if the service is."""
+    """`swarmd.clients.worker.Worker` over a blocking service of this process. Deterministic if the service is."""
 
     num_restarts = 0
     pid: int | None = None
@@ -25,7 +27,7 @@ class InProcess:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.info: dict[str, Any] = service.start()
+        self.info: Any = service.start()
 
     async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
         """The result of an operation; nobody could end a call of this very thread, so `within_s` is not used."""
@@ -35,7 +37,7 @@ class InProcess:
         result = getattr(self._service, op)(**args)
         return _with_cpu_seconds(result, time.process_time() - began_s)
 
-    async def wait_ready(self) -> dict[str, Any]:
+    async def wait_ready(self) -> Any:
         """It is."""
         return self.info
 
@@ -62,75 +64,73 @@ class Port:
         """The result of an operation."""
         return await getattr(self._port, op)(**args)
 
-    async def wait_ready(self) -> dict[str, Any]:
+    async def wait_ready(self) -> Any:
         """It is."""
         return self.info
 
 
-class SharedScorer:
+class SharedScorer(ScorerOps):
     """One scorer for all nodes of a simulation, which asks no question twice: a score follows from question and text alone.
 
     Without it eight nodes would each score what seven others sent. Holds everything it was asked, some 100 bytes a completion.
     """
 
-    OPS = frozenset({"questions", "score", "score_external"})
-
-    def __init__(self, scorer: Any) -> None:
+    def __init__(self, scorer: ScorerOps) -> None:
         self._scorer = scorer
-        self._questions: dict[tuple[int, int], tuple[str, bool]] = {}
-        self._scores: dict[tuple[int, int, str], tuple[float, str]] = {}
-        self.info: dict[str, Any] | None = None
+        self._questions: dict[Address, tuple[str, bool]] = {}
+        self._scores: dict[tuple[Address, str], tuple[float, str]] = {}
+        self._info: ScorerInfo | None = None
 
-    def start(self) -> dict[str, Any]:
+    def start(self) -> ScorerInfo:
         """Start the scorer, once."""
-        if self.info is None:
-            self.info = self._scorer.start()
-        return self.info
+        self._info = self._info or self._scorer.start()
+        return self._info
 
-    def questions(self, items: Sequence[Sequence[int]]) -> dict[str, Any]:
+    def questions(self, addresses: Sequence[Address]) -> Questions:
         """As `ScorerService.questions`."""
-        keys = [(dataset, seed) for dataset, seed in items]
-        if missing := [key for key in dict.fromkeys(keys) if key not in self._questions]:
-            answer = self._scorer.questions(missing)
-            found = zip(answer["prompts"], answer["held_out"], strict=True)
-            self._questions.update(zip(missing, found, strict=True))
-        return {
-            "prompts": [self._questions[key][0] for key in keys],
-            "held_out": [self._questions[key][1] for key in keys],
-        }
+        if missing := [address for address in dict.fromkeys(addresses) if address not in self._questions]:
+            self._questions.update(
+                zip(missing, zip(*self._scorer.questions(missing), strict=True), strict=True)
+            )
+        found = [self._questions[address] for address in addresses]
+        return Questions([prompt for prompt, _ in found], [held_out for _, held_out in found])
 
-    def score(self, items: Sequence[Sequence[Any]], deadline_s: float) -> dict[str, Any]:
+    def score(self, items: Sequence[ScoreItem], deadline_s: float) -> Scores:
         """As `ScorerService.score`, for nothing: a measured time would differ from run to run, and with it whatever charges for it.
 
         What was not scored in time is not remembered.
         """
-        missing = []
-        for dataset, seed, texts in items:
-            new = [text for text in dict.fromkeys(texts) if (dataset, seed, text) not in self._scores]
-            if new:
-                missing.append([dataset, seed, new])
-        reasons: dict[str, int] = {}
-        given: dict[tuple[int, int, str], tuple[float, str]] = {}
+        addresses = [Address(item.dataset, item.seed) for item in items]
+        missing = [
+            ScoreItem(*address, new)
+            for address, item in zip(addresses, items, strict=True)
+            if (new := [text for text in dict.fromkeys(item.texts) if (address, text) not in self._scores])
+        ]
+        given: dict[tuple[Address, str], tuple[float, str]] = {}
         if missing:
-            answer = self._scorer.score(missing, deadline_s)
-            reasons = answer["reasons"]
-            for (dataset, seed, texts), rewards, reasons_G in zip(
-                missing, answer["rewards"], answer["reasons_RG"], strict=True
+            new_scores = self._scorer.score(missing, deadline_s)
+            for item, rewards, reasons in zip(
+                missing, new_scores.rewards_RG, new_scores.reasons_RG, strict=True
             ):
-                for text, reward, reason in zip(texts, rewards, reasons_G, strict=True):
-                    given[dataset, seed, text] = reward, reason
-            if "deadline" not in reasons:
+                address = Address(item.dataset, item.seed)
+                scores = zip(rewards, reasons, strict=True)
+                given.update(zip([(address, text) for text in item.texts], scores, strict=True))
+            if not new_scores.reasons["deadline"]:
                 self._scores.update(given)
-        known = {**self._scores, **given} if "deadline" in reasons else self._scores
-        scores_RG = [[known[dataset, seed, text] for text in texts] for dataset, seed, texts in items]
-        rewards_RG = [[reward for reward, _ in scores_G] for scores_G in scores_RG]
-        beside = {"reasons_RG": [[reason for _, reason in scores_G] for scores_G in scores_RG]}
-        questions = self.questions([item[:2] for item in items])
-        return {**questions, "rewards": rewards_RG, "reasons": reasons, **beside, "cpu_s": 0.0, "held_s": 0.0}
+        found = ChainMap(given, self._scores)
+        scores_RG = [
+            [found[address, text] for text in item.texts]
+            for address, item in zip(addresses, items, strict=True)
+        ]
+        return Scores(
+            *self.questions(addresses),
+            rewards_RG=[[reward for reward, _ in scores_G] for scores_G in scores_RG],
+            reasons_RG=[[reason for _, reason in scores_G] for scores_G in scores_RG],
+            cpu_s=0.0,
+            held_s=0.0,
+        )
 
-    def score_external(
-        self, items: Sequence[Sequence[Any]], deadline_s: float, held_s_max: float
-    ) -> dict[str, Any]:
+    def score_external(self, items: Sequence[ScoreItem], deadline_s: float, held_s_max: float) -> Scores:
         """The same: nobody is a stranger in a simulation, and a limit that depends on the machine would make runs differ."""
         return self.score(items, deadline_s)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
 from swarmd.errors import ConfigError, LocalError, OutOfMemory, StateError, SwarmdError
 from swarmd.experiment.cell import Cell, NodeSpec, Stopped, experiment_of, run_cell
 from swarmd.experiment.scenarios import SCENARIOS, nodes_of
@@ -150,62 +151,52 @@ def test_the_experiments_folder_is_four_above_a_cell(tmp_path):
     assert experiment_of(tmp_path / "cells" / "alike" / "4-4" / "seed-0") == tmp_path
 
 
-class FakeScorer:
+class FakeScorer(ScorerOps):
     """Rewards a text by its length; counts what it is asked."""
-
-    OPS = frozenset({"questions", "score"})
 
     def __init__(self) -> None:
         self.scored: list[tuple[int, int, str]] = []
         self.late = False
 
     def start(self):
-        return {"sandbox": "none"}
+        return ScorerInfo("none")
 
-    def questions(self, items):
-        return {
-            "prompts": [f"{dataset} {seed}" for dataset, seed in items],
-            "held_out": [seed == 9 for _, seed in items],
-        }
+    def questions(self, addresses):
+        prompts = [f"{dataset} {seed}" for dataset, seed in addresses]
+        return Questions(prompts, [seed == 9 for _, seed in addresses])
 
     def score(self, items, deadline_s):
         self.scored += [(dataset, seed, text) for dataset, seed, texts in items for text in texts]
         rewards = [[0.0 if self.late else len(text) / 10 for text in texts] for _, _, texts in items]
-        return {
-            **self.questions([item[:2] for item in items]),
-            "rewards": rewards,
-            "reasons": {"deadline": 1} if self.late else {},
-            "reasons_RG": [["deadline" if self.late else ""] * len(texts) for _, _, texts in items],
-            "cpu_s": 0.0,
-            "held_s": 0.0,
-        }
+        reasons = [["deadline" if self.late else ""] * len(texts) for _, _, texts in items]
+        return Scores(*self.questions([item[:2] for item in items]), rewards, reasons, 0.0, 0.0)
 
 
 def test_the_shared_scorer_asks_once_and_answers_as_the_scorer_does():
     scorer = FakeScorer()
     shared = SharedScorer(scorer)
-    items = [[0, 1, ["a", "bb", "a"]], [1, 9, ["a"]]]
+    items = [ScoreItem(0, 1, ["a", "bb", "a"]), ScoreItem(1, 9, ["a"])]
     assert shared.score(items, 1.0) == scorer.score(items, 1.0)
     scorer.scored.clear()
-    assert shared.score_external([[0, 1, ["bb", "ccc"]]], 1.0, 0.5)["rewards"] == [[0.2, 0.3]]
+    assert shared.score_external([ScoreItem(0, 1, ["bb", "ccc"])], 1.0, 0.5).rewards_RG == [[0.2, 0.3]]
     assert scorer.scored == [(0, 1, "ccc")]
-    assert shared.questions([[1, 9], [0, 1]]) == {"prompts": ["1 9", "0 1"], "held_out": [True, False]}
+    assert shared.questions([Address(1, 9), Address(0, 1)]) == (["1 9", "0 1"], [True, False])
 
 
 def test_what_came_too_late_is_scored_again():
     scorer = FakeScorer()
     shared = SharedScorer(scorer)
     scorer.late = True
-    answer = shared.score([[0, 1, ["bb"]]], 1.0)
-    assert (answer["rewards"], answer["reasons"]) == ([[0.0]], {"deadline": 1})
+    answer = shared.score([ScoreItem(0, 1, ["bb"])], 1.0)
+    assert (answer.rewards_RG, answer.reasons) == ([[0.0]], {"deadline": 1})
     scorer.late = False
-    assert shared.score([[0, 1, ["bb"]]], 1.0)["rewards"] == [[0.2]]
+    assert shared.score([ScoreItem(0, 1, ["bb"])], 1.0).rewards_RG == [[0.2]]
 
 
 async def test_a_worker_in_process_serves_its_operations_only():
     worker = InProcess(FakeScorer())
-    assert worker.info == await worker.wait_ready() == {"sandbox": "none"}
-    assert (await worker.call("questions", items=[[0, 1]], within_s=1.0))["prompts"] == ["0 1"]
+    assert worker.info == await worker.wait_ready() == ScorerInfo("none")
+    assert (await worker.call("questions", addresses=[Address(0, 1)], within_s=1.0)).prompts == ["0 1"]
     with pytest.raises(SwarmdError, match="no operation 'start'"):
         await worker.call("start")
 
