@@ -32,7 +32,7 @@ DISCARD_REASONS = (
 )
 # Why a batch of another author was not scored: a ban, or which of `swarmd.trust.quotas.QUOTAS` it was over.
 TRUST_DROPS = ("banned", "bytes", "tokens", "cpu")
-# `swarmd.trust.evidence.EVIDENCE`.
+# `swarmd.trust.evidence.Evidence`.
 TRUST_EVIDENCE = ("forwarded_reject", "signed_reject", "broken_rpc", "forbidden_syscall", "forged_reply")
 PUBLISH_RESULTS = ("ok", "no_peers", "failed")
 SAVE_RESULTS = ("ok", "failed")

@@ -110,6 +110,5 @@ def test_every_release_that_the_code_looks_at_is_known_to_this_page() -> None:
         "swarmd/experiment/running/provenance.py",  # told in a report
         "swarmd/policy/generation/choose.py",  # RELEASES
         "swarmd/questions/golden.py",  # told beside digests that differ
-        "swarmd/questions/service.py",  # told
         "swarmd/swarm/hardening/__init__.py",  # SUPPORTED
     }

@@ -15,10 +15,10 @@ def printable(text: str, length_max: int = 100) -> str:
     return "".join(c if c.isprintable() else "?" for c in text[:length_max])
 
 
-def readable(text: str, length_max: int = READABLE_CHARS_MAX) -> str:
+def readable(text: str) -> str:
     """Several lines for a message: what cannot be printed is written as Python escapes it, the middle of a long text left out."""
-    if len(text) > length_max:
-        half = length_max // 2
+    if len(text) > READABLE_CHARS_MAX:
+        half = READABLE_CHARS_MAX // 2
         text = f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
     return "".join(c if c == "\n" or c.isprintable() else ascii(c)[1:-1] for c in text)
 

@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from swarmd.recent import Recent
+
 # Rollouts over which a mean moves. At half, the ratio of two equal policies strays by a fifth; at double it lags behind a policy
 # that learns.
 WINDOW = 64
@@ -34,7 +36,7 @@ class Capability:
     """Moving mean rewards of this node and of other authors; begins anew with the process."""
 
     _own: _Mean = field(default_factory=_Mean)
-    _by_author: dict[bytes, _Mean] = field(default_factory=dict)
+    _by_author: Recent[bytes, _Mean] = field(default_factory=lambda: Recent(AUTHORS_MAX))
 
     def observe_own(self, rewards_G: Sequence[float]) -> None:
         """Count a rollout of this node."""
@@ -44,11 +46,9 @@ class Capability:
         """Count an external rollout as it was scored here."""
         if not rewards_G:
             return
-        mean = self._by_author.pop(author, None) or _Mean()
-        self._by_author[author] = mean  # the order is that of the last rollout
+        mean = self._by_author.get(author) or _Mean()
         mean.add(math.fsum(rewards_G) / len(rewards_G))
-        while len(self._by_author) > AUTHORS_MAX:
-            del self._by_author[next(iter(self._by_author))]
+        self._by_author[author] = mean
 
     def ratio(self, author: bytes) -> float:
         """The author's mean reward over ours, at most 1; 1 while either has too little data, or we earn nothing."""

@@ -4,9 +4,10 @@ Start-time fair queuing (Goyal, Vin and Cheng, SIGCOMM 1996): whoever was served
 millisecond and a second; by number, one who sends dear ones would have nearly all of the time.
 """
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
+
+from swarmd.recent import Recent
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -18,16 +19,13 @@ class Turns(Generic[Name]):
     """Served time by name, in seconds."""
 
     def __init__(self, names_max: int = NAMES_MAX) -> None:
-        self._names_max = names_max
-        self._served_s: OrderedDict[Name, float] = OrderedDict()
+        self._served_s: Recent[Name, float] = Recent(names_max)
         # What the one served last had had by then: newcomers start from here, and being away saves nothing up.
         self._floor_s = 0.0
 
     def begin(self, name: Name) -> None:
         """Something waits for a name that had nothing waiting."""
-        self._served_s[name] = max(self._served_s.pop(name, 0.0), self._floor_s)
-        while len(self._served_s) > self._names_max:
-            self._served_s.popitem(last=False)
+        self._served_s[name] = max(self._of(name), self._floor_s)
 
     def next(self, waiting: Iterable[Name]) -> Name:
         """Who of those is served now; of equals the first.

@@ -170,7 +170,6 @@ def network_spec(
         "announce": config.swarm.announce or None,
         "bootstrap": list(config.swarm.bootstrap),
         "peers_path": str(data_dir.peers),
-        "limits": {},
     }
     return ChildSpec(
         "network",

@@ -21,7 +21,6 @@ from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.options import PolicyOptions
 from swarmd.policy.planned import PlannedLearner, plans_of
 from swarmd.policy.state import checkpoints, weights
-from swarmd.policy.state.export import export_live
 from swarmd.policy.state.resume import load_checkpoint
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.training_set import token_rollouts
@@ -46,7 +45,7 @@ class PolicyService:
     """
 
     OPS: ClassVar[frozenset[str]] = frozenset(
-        {"generate", "update", "rollback", "load_weights", "publish_weights", "export", "info"}
+        {"generate", "update", "rollback", "load_weights", "publish_weights", "info"}
     )
 
     def __init__(
@@ -236,18 +235,6 @@ class PolicyService:
         """Take published weights. Raises StateError when they do not fit; the model is then as it was."""
         self._take(Path(path), policy_version)
         return {"policy_version": policy_version}
-
-    def export(self, directory: str) -> dict[str, Any]:
-        """Write a Hugging Face folder with the present weights. Raises DiskFull, StateError (the folder exists)."""
-        self._updating()
-        export_live(
-            self._model,
-            Path(directory),
-            model_dir=self._model_dir,
-            name=self._model_name,
-            policy_version=self._version,
-        )
-        return {"path": directory, "policy_version": self._version}
 
     def _load_model(self) -> Any:
         """The live model, loaded when it is first needed: a process that only generates, with vLLM, never does."""

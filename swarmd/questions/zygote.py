@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +23,7 @@ from swarmd.questions.proof import SEEDS, known_texts, long_texts
 from swarmd.questions.regenerate import DatasetChoice, Item, QuestionSource
 from swarmd.questions.scorers import score
 from swarmd.questions.selftest import verify_defaults
+from swarmd.recent import Recent
 
 # `score` asks for the prompts and then for a worker, so every item is wanted twice in a row. An item is 1 to 20 kB.
 _ITEMS_KEPT_MAX = 1024
@@ -56,7 +56,7 @@ class Zygote:
         self._format, self._mode, self._seal = setup["answer_format"], setup["sandbox"], setup["seal"]
         self._with_seccomp = setup["seccomp"]
         self._sources = [QuestionSource(DatasetChoice(**choice)) for choice in setup["datasets"]]
-        self._items: OrderedDict[tuple[int, int], Item | None] = OrderedDict()
+        self._items: Recent[tuple[int, int], Item | None] = Recent(_ITEMS_KEPT_MAX)
 
     def prepare(self) -> list[str]:
         """Self-test and warm every dataset, so that no import is left for the sandbox; their golden digests.
@@ -136,8 +136,6 @@ class Zygote:
         except (Exception, _TooLong):  # noqa: BLE001 - a generator that fails on one seed must not take a peer's whole batch, or us, with it
             item = None
         self._items[address] = item
-        if len(self._items) > _ITEMS_KEPT_MAX:
-            self._items.popitem(last=False)
         return item
 
 

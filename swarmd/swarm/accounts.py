@@ -1,10 +1,11 @@
 """What each forwarder sent us and what became of it, how fast it may send, and how much work an author may be for us."""
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from swarmd.fair.bucket import Bucket
+from swarmd.recent import Recent
 from swarmd.trust.evidence import SIGNED_RULES, Evidence
 
 # Forwarders remembered, connected or not. Double is another 50 KB.
@@ -41,16 +42,12 @@ class Accounts:
 
     def __init__(self, rate_max: float, burst_max: int) -> None:
         self._rate_max, self._burst_max = rate_max, burst_max
-        self._by_peer: OrderedDict[str, Account] = OrderedDict()
+        self._by_peer: Recent[str, Account] = Recent(FORWARDERS_MAX)
 
     def of(self, peer_id: str, now: float) -> Account:
         """The account, opened when there is none."""
-        account = self._by_peer.get(peer_id)
-        if account is None:
-            account = self._by_peer[peer_id] = Account(Bucket.full(self._rate_max, self._burst_max, now))
-            if len(self._by_peer) > FORWARDERS_MAX:
-                self._by_peer.popitem(last=False)
-        self._by_peer.move_to_end(peer_id)
+        account = self._by_peer.get(peer_id) or Account(Bucket.full(self._rate_max, self._burst_max, now))
+        self._by_peer[peer_id] = account
         return account
 
     def allow(self, account: Account, now: float) -> bool:
@@ -66,7 +63,7 @@ class AuthorBudgets:
     """CPU seconds that the rules may take for an author's messages, whoever brings them."""
 
     def __init__(self) -> None:
-        self._by_author: OrderedDict[bytes, Bucket] = OrderedDict()
+        self._by_author: Recent[bytes, Bucket] = Recent(AUTHORS_MAX)
 
     def refuse(self, author: bytes | None, now: float) -> bool:
         """Whether the author that a message names is to wait. What names none is the rules' to judge."""
@@ -77,11 +74,9 @@ class AuthorBudgets:
         """Note what judging its message by `rule` took, if the author signed it."""
         if author is None or rule not in _SIGNED:
             return
-        bucket = self._by_author.pop(author, None) or Bucket.full(AUTHOR_CPU_RATE, AUTHOR_CPU_S_MAX, now)
-        self._by_author[author] = bucket
+        bucket = self._by_author.get(author) or Bucket.full(AUTHOR_CPU_RATE, AUTHOR_CPU_S_MAX, now)
         bucket.charge(cpu_s, now)
-        if len(self._by_author) > AUTHORS_MAX:
-            self._by_author.popitem(last=False)
+        self._by_author[author] = bucket
 
 
 class Accusations:

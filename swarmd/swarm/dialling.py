@@ -133,12 +133,6 @@ class Dialler:
         else:
             self._counters["exchange_hints_failed"] += 1
 
-    async def connect(self, address: PeerAddress) -> Dialled:
-        """Dial one address now, because the operator asked for it."""
-        if self._banned(ID.from_string(address.peer_id)):
-            return Dialled.BANNED
-        return await self._dial(address)
-
     def is_near(self, host: str) -> bool:
         """Whether we have an address in this host's network."""
         net = net_of(host)

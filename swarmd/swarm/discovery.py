@@ -11,7 +11,6 @@ from libp2p.peer.id import ID
 
 from swarmd.swarm import exchange, hearsay
 from swarmd.swarm.addresses import PeerAddress, Scope, parse
-from swarmd.swarm.dial import Dialled
 from swarmd.swarm.dialling import Dialler, Report
 from swarmd.swarm.host import host_of_connection
 from swarmd.swarm.peer_book import PeerBook
@@ -90,10 +89,6 @@ class Discovery:
             self._agents.pop(peer_id, None)
         self._dialler.connection_changed(peer_id, connected=connected)
         self._ask_soon.set()
-
-    async def connect(self, address: PeerAddress) -> Dialled:
-        """Dial one address now, because the operator asked for it."""
-        return await self._dialler.connect(address)
 
     def agent_of(self, peer_id: str) -> str:
         """Program and version that a connected peer claims, or nothing yet."""

@@ -7,7 +7,7 @@ py-libp2p gets wrong is put right in `swarmd.swarm.hardening`; here are the para
 import contextlib
 import math
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import multiaddr
@@ -23,7 +23,6 @@ from libp2p.rcmgr import ResourceManager
 from libp2p.rcmgr.manager import ResourceLimits
 from libp2p.tools.anyio_service import background_trio_service
 
-from swarmd.errors import ConfigError
 from swarmd.swarm import hardening
 from swarmd.swarm.addresses import ListenAddress
 from swarmd.swarm.nets import plain
@@ -44,7 +43,7 @@ VALIDATION_S_MAX = 10.0
 
 @dataclass(frozen=True)
 class NetworkLimits:
-    """What the operator may bound; the defaults fit a home node in a public swarm."""
+    """What connections and their messages may cost; the defaults fit a home node in a public swarm."""
 
     inbound_max: int = 100  # live inbound connections: about 2 MB each
     inbound_per_ip_max: int = 8  # a household or an office behind one address
@@ -56,21 +55,6 @@ class NetworkLimits:
         50.0  # from one forwarder, before any rule runs; one message costs about 8 ms of CPU
     )
     messages_burst_max: int = 200
-
-
-def limits_from(settings: dict[str, Any]) -> NetworkLimits:
-    """The limits with some of them replaced.
-
-    Raises:
-        ConfigError: an unknown name, or a value that is no positive number.
-    """
-    known = {field.name for field in fields(NetworkLimits)}
-    for name, value in settings.items():
-        if name not in known:
-            raise ConfigError(f"network limit {name!r} is unknown", f"known are {', '.join(sorted(known))}")
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            raise ConfigError(f"network limit {name} = {value!r} is not a positive number")
-    return NetworkLimits(**settings)
 
 
 @dataclass(frozen=True)

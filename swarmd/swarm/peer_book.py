@@ -9,6 +9,7 @@ from pathlib import Path
 
 from swarmd.atomic import write_atomically
 from swarmd.errors import DiskFull
+from swarmd.recent import Recent
 from swarmd.swarm.addresses import PeerAddress, parse
 from swarmd.swarm.nets import net_of
 
@@ -32,7 +33,7 @@ class PeerBook:
     path: Path | None
     num_corrupt: int = 0
     num_write_errors: int = 0
-    _last_ok_s: dict[str, tuple[PeerAddress, int]] = field(default_factory=dict)
+    _last_ok_s: Recent[str, tuple[PeerAddress, int]] = field(default_factory=lambda: Recent(ADDRESSES_MAX))
     _dirty: bool = False
 
     def __post_init__(self) -> None:
@@ -51,14 +52,12 @@ class PeerBook:
     def record(self, address: PeerAddress, now_s: int) -> None:
         """A dial to this address just succeeded."""
         self._last_ok_s.pop(address.peer_id, None)
-        self._last_ok_s[address.peer_id] = (address, now_s)
         net = net_of(address.host)
         if net is not None and net.is_public:
             same = [peer for peer, (other, _) in self._last_ok_s.items() if net_of(other.host) == net]
-            for peer in same[: max(0, len(same) - PER_NET_MAX)]:
+            for peer in same[: max(0, len(same) + 1 - PER_NET_MAX)]:
                 del self._last_ok_s[peer]
-        while len(self._last_ok_s) > ADDRESSES_MAX:
-            del self._last_ok_s[next(iter(self._last_ok_s))]
+        self._last_ok_s[address.peer_id] = (address, now_s)
         self._dirty = True
 
     def addresses(self) -> list[PeerAddress]:

@@ -27,7 +27,7 @@ from swarmd.swarm.accounts import Accounts, Accusations, AuthorBudgets
 from swarmd.swarm.dial import Dialled
 from swarmd.swarm.discovery import Discovery
 from swarmd.swarm.gate import Gate
-from swarmd.swarm.host import Stack, build, host_of_connection, limits_from
+from swarmd.swarm.host import NetworkLimits, Stack, build, host_of_connection
 from swarmd.swarm.notifee import Notifee
 from swarmd.swarm.pacing import Patience
 from swarmd.swarm.peer_book import PeerBook
@@ -58,14 +58,13 @@ class NetworkService:
         announce: what others should dial, or None.
         bootstrap: `/ip4|dns4/HOST/tcp/PORT/p2p/ID` each.
         peers_path: the peer book's file, or None.
-        limits: some fields of `NetworkLimits`.
         banned: keys (`trust.peer_key`) of the peers that are banned now.
 
     Raises:
-        ConfigError: an address or a limit is malformed.
+        ConfigError: an address is malformed.
     """
 
-    OPS = frozenset({"publish", "peers", "stats", "connect", "ban", "evidence"})
+    OPS = frozenset({"publish", "peers", "stats", "ban", "evidence"})
     asynchronous = True
 
     def __init__(
@@ -78,15 +77,15 @@ class NetworkService:
         announce: str | None = None,
         bootstrap: list[str] | None = None,
         peers_path: str | None = None,
-        limits: dict[str, Any] | None = None,
         banned: list[bytes] | None = None,
+        limits: NetworkLimits = NetworkLimits(),  # noqa: B008 - frozen
     ) -> None:
         self._emit, self._seed = emit, identity_seed
         self._manifest = Manifest.from_bytes(manifest)
         self._listen = addresses.parse_listen(listen)
         self._announce = addresses.parse_announce(announce) if announce else None
         self._bootstrap = [addresses.parse_setting(text, "bootstrap") for text in bootstrap or []]
-        self._limits = limits_from(limits or {})
+        self._limits = limits
         self._book = PeerBook(Path(peers_path) if peers_path else None)
         self._seen = Seen()
         self._budgets = AuthorBudgets()
@@ -216,7 +215,7 @@ class NetworkService:
         queues, mesh = stack.pubsub.peer_queues, stack.gossipsub.mesh.get(topic, set())
         if not await self._patience.wait_for_room(lambda: [queues[peer] for peer in mesh if peer in queues]):
             self._counters["publish_congested"] += 1
-        await stack.pubsub.publish(topic, data, pace_s=0.0)
+        await stack.pubsub.publish(topic, data)
         self._counters["published"] += 1
         self._counters["published_bytes"] += len(data)
         return _reach(stack, topic)
@@ -252,20 +251,6 @@ class NetworkService:
             "host": host,
             "gossip": gossip,
         }
-
-    async def connect(self, address: str) -> dict[str, str]:
-        """Dial one address now.
-
-        Returns:
-            result: a `Dialled` value.
-
-        Raises:
-            ConfigError: the address is malformed.
-        """
-        parsed = addresses.parse_setting(address, "connect")
-        self._running()
-        assert self._discovery is not None
-        return {"result": (await self._discovery.connect(parsed)).value}
 
     async def ban(self, keys: list[bytes]) -> dict[str, int]:
         """From now on exactly these peers are banned: no connection, none of their messages, whoever brings them.

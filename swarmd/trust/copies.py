@@ -3,8 +3,9 @@
 Who wrote it first is not known: only who brought it here first."""
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterable
+
+from swarmd.recent import Recent
 
 # Short answers agree by chance; two models seldom write so long a text alike. At half, answers with their tags count as copies; at
 # double, most answers of small models are not looked at.
@@ -17,8 +18,7 @@ class Copies:
     """The last texts and who signed them first."""
 
     def __init__(self, texts_max: int = TEXTS_MAX) -> None:
-        self._texts_max = texts_max
-        self._first_author: OrderedDict[bytes, bytes] = OrderedDict()
+        self._first_author: Recent[bytes, bytes] = Recent(texts_max)
 
     def count(self, author: bytes, dataset: int, texts: Iterable[str]) -> int:
         """How many of these completions another author signed before; they are remembered from now on."""
@@ -29,6 +29,4 @@ class Copies:
                 continue
             key = hashlib.blake2b(data, digest_size=16, key=dataset.to_bytes(4, "big")).digest()
             num += self._first_author.setdefault(key, author) != author
-            if len(self._first_author) > self._texts_max:
-                self._first_author.popitem(last=False)
         return num

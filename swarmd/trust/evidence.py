@@ -30,7 +30,6 @@ POINTS: Final[MappingProxyType[Evidence, float]] = MappingProxyType(
         "forged_reply": 25.0,
     }
 )
-EVIDENCE: Final[tuple[Evidence, ...]] = tuple(POINTS)
 
 # By the time these speak, the author's signature over the body's digest and the body's own digest hold: the author made this.
 SIGNED_RULES: Final = frozenset(

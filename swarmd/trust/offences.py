@@ -3,8 +3,9 @@
 In a table of their own, so that a flood of offenders pushes out offenders and no author. Pure: `now_s` is Unix time.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
+
+from swarmd.recent import Recent
 
 # Peers remembered, those with the newest offence. To be forgotten before it is banned, a peer needs so many others to offend
 # meanwhile, each with a handshake that costs more than a new identity of its own.
@@ -31,7 +32,7 @@ class Offences:
     """Offences by peer, bounded; points halve in `half_life_s`."""
 
     half_life_s: float = 600.0
-    by_peer: OrderedDict[bytes, Offence] = field(default_factory=OrderedDict)
+    by_peer: Recent[bytes, Offence] = field(default_factory=lambda: Recent(OFFENDERS_MAX))
 
     def points(self, peer: bytes, now_s: float) -> float:
         """Points left at this moment."""
@@ -40,10 +41,8 @@ class Offences:
 
     def add(self, peer: bytes, points: float, now_s: float) -> float:
         """Give points; how many it has now."""
-        offence = self.by_peer.pop(peer, None) or Offence()
+        offence = self.by_peer.get(peer) or Offence()
         self.by_peer[peer] = offence
-        if len(self.by_peer) > OFFENDERS_MAX:
-            self.by_peer.popitem(last=False)
         offence.points = self._left(offence, now_s) + points
         offence.points_at_s = now_s
         return offence.points

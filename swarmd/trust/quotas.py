@@ -4,13 +4,13 @@ A proven author has buckets of its own. All others draw from one set of buckets 
 ones get no more than one. Over quota is no offence: a batch is dropped and counted, nobody gets points for it.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from swarmd.fair.bucket import Bucket
 from swarmd.protocol.types import Completion, RolloutBatch
+from swarmd.recent import Recent
 
 Quota = Literal["bytes", "tokens", "cpu"]
 QUOTAS: tuple[Quota, ...] = ("bytes", "tokens", "cpu")
@@ -51,7 +51,7 @@ class Quotas:
 
     def __init__(self, limits: QuotaLimits | None, proven: Callable[[bytes], bool]) -> None:
         self._limits, self._proven = limits, proven
-        self._groups: OrderedDict[bytes, dict[Quota, Bucket]] = OrderedDict()
+        self._groups: Recent[bytes, dict[Quota, Bucket]] = Recent(GROUPS_MAX)
 
     def group(self, author: bytes) -> bytes:
         """Whose buckets this author draws from: its own, or those of all the unproven."""
@@ -92,15 +92,10 @@ class Quotas:
             self._buckets(self.group(author), self._limits, now)["cpu"].charge(seconds * 1000, now)
 
     def _buckets(self, group: bytes, limits: QuotaLimits, now: float) -> dict[Quota, Bucket]:
-        buckets = self._groups.get(group)
-        if buckets is None:
-            buckets = self._groups[group] = {
-                quota: Bucket.full(limits.of(quota), limits.of(quota) * limits.burst_s, now)
-                for quota in QUOTAS
-            }
-            if len(self._groups) > GROUPS_MAX:
-                self._groups.popitem(last=False)
-        self._groups.move_to_end(group)
+        buckets = self._groups.get(group) or {
+            quota: Bucket.full(limits.of(quota), limits.of(quota) * limits.burst_s, now) for quota in QUOTAS
+        }
+        self._groups[group] = buckets
         return buckets
 
 

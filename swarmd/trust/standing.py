@@ -3,10 +3,10 @@
 An author is a 32-byte public key, the same key as its peer id (`peer_key`). Pure: `now_s` is Unix time by this node's clock.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from swarmd.recent import Recent
 from swarmd.trust.evidence import POINTS, Evidence
 from swarmd.trust.offences import OFFENDERS_MAX, Offences
 
@@ -70,8 +70,8 @@ class Standings:
     proven_rollouts: int
     ban_points: float | None = None
     offences: Offences = field(default_factory=Offences)
-    known: OrderedDict[bytes, Standing] = field(default_factory=OrderedDict)
-    new: OrderedDict[bytes, Standing] = field(default_factory=OrderedDict)
+    known: Recent[bytes, Standing] = field(default_factory=lambda: Recent(KNOWN_MAX))
+    new: Recent[bytes, Standing] = field(default_factory=lambda: Recent(NEW_MAX))
     bans: dict[bytes, Ban] = field(default_factory=dict)
     changed: bool = False
 
@@ -98,11 +98,8 @@ class Standings:
         """Remember as the last seen; the longest unseen of its table is forgotten when that is full."""
         self.known.pop(author, None)
         self.new.pop(author, None)
-        is_known = standing.proof >= self.proven_rollouts
-        table, num_max = (self.known, KNOWN_MAX) if is_known else (self.new, NEW_MAX)
+        table = self.known if standing.proof >= self.proven_rollouts else self.new
         table[author] = standing
-        if len(table) > num_max:
-            table.popitem(last=False)
 
     def proven(self, author: bytes) -> bool:
         """Whether enough rollouts of this author were scored here for it to be more than a new identity, which costs nothing.

@@ -97,7 +97,11 @@ ORDERS: list[tuple[str, str, dict[str, str]]] = [
     ),
     ("experience/draws.py", "find", {"Ban at the draw": ".banned(", "Return after a fall": ".admitted("}),
     ("experience/draws.py", "draw", {"Equal parts": "rooms(", "Unproven share": "unproven_max"}),
-    ("loops/externals.py", "sample", {"Age and use": "self.draw", "Size of the training set": "within_bytes("}),
+    (
+        "loops/externals.py",
+        "sample",
+        {"Age and use": "self.draw", "Size of the training set": "within_bytes("},
+    ),
     (
         "policy/update/prepass.py",
         "prepare",

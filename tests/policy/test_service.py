@@ -37,7 +37,6 @@ def test_every_reply_is_plain_msgpack(model_dir: Path, tmp_path: Path) -> None:
         policy.generate(["one?"], 2, 1.0, 4, 5),
         policy.update([own_rollout(policy, "one?")], round=1, state={}, checkpoint=True),
         policy.publish_weights(str(tmp_path / "w")),
-        policy.export(str(tmp_path / "e")),
     ]
     assert msgpack.unpackb(msgpack.packb(replies)) == replies
 
@@ -199,26 +198,6 @@ def test_another_failure_of_the_update_is_not_taken_for_lack_of_memory(
     monkeypatch.setattr(Learner, "update", fault)
     with pytest.raises(RuntimeError, match="shapes differ"):
         policy.update([], round=1, state={}, checkpoint=False)
-
-
-def test_the_export_is_a_folder_others_can_load(model_dir: Path, tmp_path: Path) -> None:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    policy = started(model_dir)
-    policy.update([own_rollout(policy, "one?")], round=1, state={}, checkpoint=False)
-    policy.export(str(tmp_path / "out"))
-    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
-    assert not changed(parameters(policy), model.state_dict())
-    assert model.generation_config.eos_token_id == [2, 0]
-    assert AutoTokenizer.from_pretrained(tmp_path / "out").chat_template
-    assert "| policy updates | 1 |" in (tmp_path / "out" / "README.md").read_text()
-
-
-def test_an_export_overwrites_nothing(model_dir: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("precious")
-    with pytest.raises(StateError, match="not empty"):
-        started(model_dir).export(str(tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_the_checkpoint_names_its_model(model_dir: Path, tmp_path: Path) -> None:

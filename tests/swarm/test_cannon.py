@@ -13,7 +13,7 @@ from swarmd.swarm import exchange
 from swarmd.swarm.addresses import parse_listen
 from swarmd.swarm.dialling import DIALS_MAX
 from swarmd.swarm.hints import FAILURES_MAX
-from swarmd.swarm.host import build, limits_from
+from swarmd.swarm.host import NetworkLimits, build
 from tests.swarm.nodes import LOOPBACK, seed, until
 
 
@@ -41,7 +41,7 @@ class Liar:
         self._ids = (Identity.from_seed(seed(number)).peer_id for number in itertools.count(1000))
 
     async def run(self, task_status: trio.TaskStatus) -> None:
-        stack = build(seed(7), parse_listen(LOOPBACK), None, limits_from({}), "topic")
+        stack = build(seed(7), parse_listen(LOOPBACK), None, NetworkLimits(), "topic")
         stack.host.set_stream_handler(exchange.PROTOCOL, self._lie)
         async with stack.running():
             self.address = f"/ip4/127.0.0.1/tcp/{stack.port}/p2p/{stack.peer_id}"

@@ -11,6 +11,7 @@ from swarmd.protocol.signing import Identity
 from swarmd.swarm import exchange
 from swarmd.swarm.addresses import parse
 from swarmd.swarm.dialling import BACK_OFF_S_MAX, DIALLED_PER_NET_MAX, LIFE_S_GOOD, back_off_s
+from swarmd.swarm.host import NetworkLimits
 from tests.swarm.nodes import Node, batch, seed, swarm, until
 
 STRANGER = Identity.from_seed(seed(99)).peer_id
@@ -39,7 +40,9 @@ async def test_a_bootstrap_that_comes_later_is_found(nursery):
 
 
 async def test_the_peer_book_replaces_a_lost_bootstrap(nursery, tmp_path):
-    first, second = await swarm(nursery, 2, limits={"peers_wanted": 1})  # so that the third does the dialling
+    first, second = await swarm(
+        nursery, 2, limits=NetworkLimits(peers_wanted=1)
+    )  # so that the third does the dialling
     third = await Node(3, [first.address], peers_path=str(tmp_path / "peers.json")).start(nursery)
     await until(lambda: len(third.service._book.addresses()) == 2)
     await third.stop()
@@ -59,6 +62,12 @@ async def test_a_mute_bootstrap_delays_neither_the_start_nor_the_other_bootstrap
     # The dial of the mute one is still under way.
     assert (await second.stat("bootstrap"))[first.address] == "connected"
     assert await second.stat("dial_timeout") == 0
+
+
+async def test_a_bootstrap_that_is_not_there_is_reported(nursery):
+    absent = f"/ip4/127.0.0.1/tcp/1/p2p/{STRANGER}"
+    node = await Node(2, [absent]).start(nursery)
+    await until(lambda: ("bootstrap", {"address": absent, "state": "refused"}) in node.events)
 
 
 async def test_a_wrong_peer_id_is_reported(nursery):
@@ -189,9 +198,9 @@ async def test_a_bootstrap_by_name_is_remembered_by_number(nursery):
 async def test_addresses_that_worked_are_told_before_those_that_are_claimed(nursery):
     # given a node that dialled one peer and was dialled by two
     first = await Node(1).start(nursery)
-    node = await Node(2, [first.address], limits={"peers_wanted": 1}).start(nursery)
+    node = await Node(2, [first.address], limits=NetworkLimits(peers_wanted=1)).start(nursery)
     for number in (3, 4):
-        await Node(number, [node.address], limits={"peers_wanted": 1}).start(nursery)
+        await Node(number, [node.address], limits=NetworkLimits(peers_wanted=1)).start(nursery)
     discovery = node.service._discovery
     await until(lambda: len(discovery._claimed) == 3 and first.peer_id in discovery._proven)
     # when the third asks

@@ -31,7 +31,7 @@ def row(start: str) -> list[int]:
 
 
 def test_the_page_lists_every_protocol_that_a_node_speaks():
-    stack = host.build(bytes(32), parse_listen("/ip4/127.0.0.1/tcp/0"), None, host.limits_from({}), "topic")
+    stack = host.build(bytes(32), parse_listen("/ip4/127.0.0.1/tcp/0"), None, host.NetworkLimits(), "topic")
     key = create_new_key_pair(bytes(32))
     spoken = {
         "/multistream/1.0.0",

@@ -9,10 +9,9 @@ from libp2p.peer.id import ID
 from swarmd.errors import ConfigError, LocalError, PortTaken
 from swarmd.fair.judge import Line
 from swarmd.swarm.hardening import Verdict
+from swarmd.swarm.host import NetworkLimits
 from swarmd.swarm.service import NetworkService
 from tests.swarm.nodes import LOOPBACK, MANIFEST, Node, batch, seed, swarm, until
-
-STRANGER = "12D3KooWQYhTNQdmr3ArTeUHRYzFg94BKyTkoWBDWez9kSCVe2Xo"
 
 
 async def test_a_valid_batch_reaches_everybody_else_once(nursery):
@@ -62,7 +61,9 @@ async def test_a_replay_is_not_emitted_again(nursery):
 
 
 async def test_a_flood_is_ignored_before_any_rule_runs(nursery):
-    first, second = await swarm(nursery, 2, limits={"messages_per_s_max": 0.001, "messages_burst_max": 1})
+    first, second = await swarm(
+        nursery, 2, limits=NetworkLimits(messages_per_s_max=0.001, messages_burst_max=1)
+    )
     await second.service.publish(batch(2, counter=1))
     await second.service.publish(batch(2, counter=2))
     await until(lambda: first.service._counters["rate_limited"] == 1 and first.received)
@@ -70,7 +71,7 @@ async def test_a_flood_is_ignored_before_any_rule_runs(nursery):
 
 
 async def test_a_message_refused_for_its_forwarders_rate_may_come_by_another_way(nursery):
-    node = await Node(1, limits={"messages_per_s_max": 0.001, "messages_burst_max": 1}).start(nursery)
+    node = await Node(1, limits=NetworkLimits(messages_per_s_max=0.001, messages_burst_max=1)).start(nursery)
     flooder, friend = ID(b"flooder"), ID(b"friend")
     message = SimpleNamespace(data=batch(2), from_id=b"friend")
     await node.service._verdict(flooder, SimpleNamespace(data=b"garbage", from_id=b"flooder"))
@@ -127,8 +128,6 @@ async def test_stats_are_plain_values_with_every_rule(nursery):
         {"bootstrap": ["nonsense"]},
         {"listen": "/ip4/127.0.0.1/udp/1/quic-v1"},
         {"announce": "/ip4/0.0.0.0/tcp/1"},
-        {"limits": {"inbound_maxx": 3}},
-        {"limits": {"inbound_max": 0}},
     ],
 )
 def test_a_malformed_setting_is_a_config_error_at_once(args):
@@ -161,12 +160,6 @@ async def test_two_nodes_cannot_share_a_port(nursery):
 async def test_an_address_of_another_machine_cannot_be_listened_on():
     with pytest.raises(PortTaken):
         await Node(1, listen="/ip4/192.0.2.1/tcp/4810").service.run()
-
-
-async def test_connect_tells_how_it_went(nursery):
-    first, second = await Node(1).start(nursery), await Node(2).start(nursery)
-    assert await second.service.connect(first.address) == {"result": "connected"}
-    assert await second.service.connect(f"/ip4/127.0.0.1/tcp/1/p2p/{STRANGER}") == {"result": "refused"}
 
 
 async def publish_unchecked(node: Node, data: bytes) -> None:

@@ -12,7 +12,7 @@ from swarmd.protocol.signing import Identity
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
 from swarmd.protocol.wire import decode_message
 from swarmd.questions.scorers import Reason
-from swarmd.trust.evidence import EVIDENCE, SIGNED_RULES, blame, found_by_scorer, has_finding
+from swarmd.trust.evidence import POINTS, SIGNED_RULES, blame, found_by_scorer, has_finding
 
 FORWARDER = b"f" * 32
 MANIFEST = load_manifest("tiny")
@@ -113,7 +113,7 @@ def test_every_signed_rule_comes_after_the_signature() -> None:
 @pytest.mark.parametrize("reason", [reason.name.lower() for reason in Reason])
 def test_what_the_scorer_says_is_evidence_only_when_it_was_attacked(reason: str) -> None:
     found = found_by_scorer({reason: 1})
-    assert found == ([reason] if reason in EVIDENCE else [])
+    assert found == ([reason] if reason in POINTS else [])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ FRESH, TRAINING, HELD_OUT = "fresh", "training", "held-out"
 REWARDS = {FRESH: "fresh own reward", TRAINING: "training-set reward", HELD_OUT: "held-out reward"}
 # What a curve runs over.
 ROUND, GENERATED, TRAINED, SECONDS = "round", "generated token", "trained token", "busy second"
-AXES = (ROUND, GENERATED, TRAINED, SECONDS)
 # Of the swarm's final held-out reward: what a late joiner has to reach. All of it would be reached by luck of one evaluation.
 LEVEL_SHARE = 0.9
 

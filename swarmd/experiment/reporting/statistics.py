@@ -80,12 +80,12 @@ def fieller(a_S: Array, b_S: Array) -> Interval:
 
 
 @functools.cache
-def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
-    """Student's t that a value exceeds in size with probability 1 - `confidence`, to ten digits."""
+def t_quantile(freedom: int) -> float:
+    """Student's t that a value exceeds in size with probability 1 - `CONFIDENCE`, to ten digits."""
     low, high = 0.0, math.pi / 2  # of the angle whose tangent is t / sqrt(freedom)
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _within(middle, freedom) < confidence else (low, middle)
+        low, high = (middle, high) if _within(middle, freedom) < CONFIDENCE else (low, middle)
     return math.sqrt(freedom) * math.tan(low)
 
 

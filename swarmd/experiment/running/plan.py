@@ -43,14 +43,11 @@ def make_plan(
     arms: Sequence[Arm],
     seeds: Sequence[int],
     scenarios: Sequence[str],
-    *,
-    settings: Mapping[str, str] | None = None,
 ) -> list[PlannedCell]:
     """All cells, seed by seed.
 
     Args:
-        preset: with the number of nodes and rounds, the runner, the model and the manifest to take.
-        settings: of every arm, from the command line.
+        preset: with the number of nodes and rounds, the runner, the model, the manifest and every arm's settings.
 
     Raises:
         ConfigError: an unknown scenario, nothing to compare, or settings that no node takes.
@@ -64,12 +61,7 @@ def make_plan(
             if preset.runner == "processes":
                 require_equal_speeds(nodes)
             for arm in arms:
-                merged = {
-                    "swarm.name": preset.manifest,
-                    **preset.settings,
-                    **(settings or {}),
-                    **arm.settings,
-                }
+                merged = {"swarm.name": preset.manifest, **preset.settings, **arm.settings}
                 check_settings(merged, f"arm {arm.name!r}")
                 cell = Cell(scenario, arm.name, merged, seed, nodes, preset.rounds, preset.runner)
                 plan.append(PlannedCell(arm, cell))

@@ -18,11 +18,11 @@ _TIMEOUT_S = 10.0
 _PROGRESS_EVERY_S = 1.0
 
 
-def resolve_repository(name: str, repo_id: str, *, cache_only: bool) -> ResolvedModel:
+def resolve_repository(name: str, repo_id: str) -> ResolvedModel:
     """A repository's facts, from a whole copy in the local cache or else from the hub; no weights are fetched.
 
     Raises:
-        ModelUnavailable: no such repository, gated, unsupported, or not in the cache and the network is ruled out.
+        ModelUnavailable: no such repository, gated, unsupported, or not in the cache while `HF_HUB_OFFLINE` is set.
         Temporary: not in the cache, and the hub does not answer.
     """
     from huggingface_hub import HfApi, constants, hf_hub_download
@@ -30,7 +30,7 @@ def resolve_repository(name: str, repo_id: str, *, cache_only: bool) -> Resolved
     cached = _cached(name, repo_id)
     if cached is not None:
         return cached
-    if cache_only or constants.HF_HUB_OFFLINE:
+    if constants.HF_HUB_OFFLINE:
         raise ModelUnavailable(
             f"model {repo_id} is not in the local cache",
             f"{constants.HF_HUB_CACHE} does not hold all of it, and downloads are off",

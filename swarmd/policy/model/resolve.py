@@ -34,14 +34,10 @@ _REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 Emit = Callable[[str, dict[str, Any]], None]
 
 
-def resolve_model(name: str, *, cache_only: bool = False) -> ResolvedModel:
+def resolve_model(name: str) -> ResolvedModel:
     """Find out what `name` is: `tiny`, a folder, a name of `ALIASES` (case does not matter), or `org/name` of the hub.
 
     For a hub model that is not in the local cache, only its description is fetched; see `download_model`.
-
-    Args:
-        name: as the operator wrote it.
-        cache_only: never use the network.
 
     Raises:
         ModelUnavailable: unknown, gated, incomplete, or of a kind that cannot be trained.
@@ -61,7 +57,7 @@ def resolve_model(name: str, *, cache_only: bool = False) -> ResolvedModel:
         raise _unknown(name)
     from swarmd.policy.model.hub import resolve_repository
 
-    return resolve_repository(name, repo_id or name, cache_only=cache_only)
+    return resolve_repository(name, repo_id or name)
 
 
 def download_model(model: ResolvedModel, emit: Emit) -> Path:

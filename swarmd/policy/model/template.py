@@ -42,13 +42,12 @@ class ChatFrame:
         return f"{self.before}{question.strip() if self.trims else question}{self.after}"
 
 
-def read_frame(template: str, tokens: Mapping[str, Any], *, thinking: bool) -> ChatFrame:
+def read_frame(template: str, tokens: Mapping[str, Any]) -> ChatFrame:
     """Run a chat template on two questions, and see what it does with them.
 
     Args:
         template: its text.
         tokens: what it may name, `bos_token` and the like.
-        thinking: given to it as `enable_thinking`.
 
     Raises:
         ModelUnavailable: it fails, takes too long or too much, makes too much, or does not hand the question on as it is.
@@ -56,7 +55,7 @@ def read_frame(template: str, tokens: Mapping[str, Any], *, thinking: bool) -> C
     if len(template) > TEMPLATE_CHARS_MAX:
         raise _refused(f"it has {len(template)} characters, and the limit is {TEMPLATE_CHARS_MAX}")
     names = {name: str(value) for name, value in tokens.items() if not isinstance(value, list | dict)}
-    return _read(json.dumps({"template": template, "names": names, "thinking": thinking}))
+    return _read(json.dumps({"template": template, "names": names}))
 
 
 @cache

@@ -22,7 +22,7 @@ def main() -> None:
     _limit()
     try:
         answer = {
-            name: _rendered(request["template"], text, request["names"], thinking=request["thinking"])
+            name: _rendered(request["template"], text, request["names"])
             for name, text in (("plain", QUESTION), ("spaced", SPACED))
         }
     except Exception as error:  # noqa: BLE001 - a hostile program ran: whatever it raised is its own
@@ -47,7 +47,7 @@ def _limit() -> None:
             continue
 
 
-def _rendered(template: str, question: str, names: dict[str, str], *, thinking: bool) -> str:
+def _rendered(template: str, question: str, names: dict[str, str]) -> str:
     parts, size = [], 0
     program = _environment().from_string(template)
     values = {
@@ -56,7 +56,7 @@ def _rendered(template: str, question: str, names: dict[str, str], *, thinking: 
         "tools": None,
         "documents": None,
         "add_generation_prompt": True,
-        "enable_thinking": thinking,
+        "enable_thinking": False,
     }
     for part in program.generate(values):
         parts.append(part)

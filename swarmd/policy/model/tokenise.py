@@ -16,14 +16,13 @@ class Tokeniser:
     Args:
         tokenizer: a Hugging Face tokenizer.
         eos_ids: further ids that end a completion (those of the generation config; Qwen's chat models have two).
-        thinking: passed to the chat template as `enable_thinking`; templates without the switch ignore it.
 
     Raises:
         ValueError: neither the tokenizer nor `eos_ids` names an end token.
         ModelUnavailable: its chat template cannot be used.
     """
 
-    def __init__(self, tokenizer: Any, eos_ids: Sequence[int] = (), *, thinking: bool = False) -> None:
+    def __init__(self, tokenizer: Any, eos_ids: Sequence[int] = ()) -> None:
         own = tokenizer.eos_token_id
         self.eos_ids: frozenset[int] = frozenset(eos_ids) | (frozenset() if own is None else {own})
         if not self.eos_ids:
@@ -36,7 +35,7 @@ class Tokeniser:
         self._frame: ChatFrame | None = None
         if self.has_chat_template:
             template, tokens = tokenizer.get_chat_template(), tokenizer.special_tokens_map
-            self._frame = read_frame(template, tokens, thinking=thinking)
+            self._frame = read_frame(template, tokens)
         # An unknown-token id stands for text; every other special id only for itself. Qwen's tokenizer names one token as unknown,
         # padding and end of text: then it is control.
         unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id}

@@ -2,10 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from swarmd import __version__
 from swarmd.errors import ModelUnavailable, StateError
@@ -13,9 +11,6 @@ from swarmd.policy.model.folder import ResolvedModel, read_folder
 from swarmd.policy.model.staged import copy_allowed
 from swarmd.policy.state.checkpoints import MODEL_FILE, newest_valid
 from swarmd.policy.state.durable import fresh_directory, write_file
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 def export_checkpoint(checkpoints_dir: Path, model: ResolvedModel, directory: Path) -> str:
@@ -47,51 +42,19 @@ def export_checkpoint(checkpoints_dir: Path, model: ResolvedModel, directory: Pa
             f"checkpoint {found.path.name} is of model {found.model}, not {model.name}",
             fix=f"swarmd export --model {found.model}",
         )
-    source = found.path / MODEL_FILE
-
-    def copy_weights(target: Path) -> None:
-        with open(source, "rb") as ours, open(target, "xb") as copy:
+    target = Path(os.path.abspath(directory))
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise StateError(f"{target} exists and is not empty", fix="name a new folder")
+    weights = found.path / MODEL_FILE
+    with fresh_directory(target, "the export", size_bytes=weights.stat().st_size) as folder:
+        copy_allowed(model.name, model.path, folder)
+        with open(weights, "rb") as ours, open(folder / MODEL_FILE, "xb") as copy:
             shutil.copyfileobj(ours, copy)
             copy.flush()
             os.fsync(copy.fileno())
-
-    _write(directory, model.path, copy_weights, source.stat().st_size, model.name, found.policy_version)
+        num_parameters = read_folder(model.name, folder).num_parameters or 0
+        write_file(folder / "README.md", _card(model.name, num_parameters, found.policy_version).encode())
     return found.path.name
-
-
-def export_live(
-    model: "nn.Module", directory: Path, *, model_dir: Path, name: str, policy_version: int
-) -> None:
-    """Write a live model as a Hugging Face folder; `model_dir` is the folder it was loaded from. Raises as above."""
-    from swarmd.policy.state.weights import named_tensors, size_bytes, write_tensors
-
-    tensors = named_tensors(model)
-    _write(
-        directory,
-        model_dir,
-        lambda target: write_tensors(target, tensors),
-        size_bytes(tensors),
-        name,
-        policy_version,
-    )
-
-
-def _write(
-    directory: Path,
-    model_dir: Path,
-    write_weights: Callable[[Path], object],
-    size_bytes: int,
-    name: str,
-    policy_version: int,
-) -> None:
-    directory = Path(os.path.abspath(directory))
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise StateError(f"{directory} exists and is not empty", fix="name a new folder")
-    with fresh_directory(directory, "the export", size_bytes=size_bytes) as folder:
-        copy_allowed(name, model_dir, folder)
-        write_weights(folder / MODEL_FILE)
-        num_parameters = read_folder(name, folder).num_parameters or 0
-        write_file(folder / "README.md", _card(name, num_parameters, policy_version).encode())
 
 
 def _card(name: str, num_parameters: int, policy_version: int) -> str:

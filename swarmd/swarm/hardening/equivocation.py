@@ -1,11 +1,12 @@
 """T7: to notice an author who signs two messages with one number, stock keeps up to a thousand whole messages (1 GB at worst)."""
 
-from collections import OrderedDict
 from hashlib import blake2b
 from typing import Any
 
 from libp2p.peer.id import ID
 from libp2p.pubsub.gossipsub import GossipSub
+
+from swarmd.recent import Recent
 
 PAIRS_MAX = 20_000  # 32 bytes each
 PENALTY = 100.0
@@ -16,7 +17,7 @@ class EquivocationByDigest(GossipSub):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self._content_of: OrderedDict[bytes, bytes] = OrderedDict()
+        self._content_of: Recent[bytes, bytes] = Recent(PAIRS_MAX)
 
     def _check_equivocation(self, msg: Any) -> bool:
         """False, and a penalty for the author, when this number was used for other content."""
@@ -25,6 +26,4 @@ class EquivocationByDigest(GossipSub):  # type: ignore[misc]
         if self._content_of.setdefault(number, content) != content:
             self.scorer.penalize_equivocation(ID(msg.from_id), PENALTY)
             return False
-        if len(self._content_of) > PAIRS_MAX:
-            self._content_of.popitem(last=False)
         return True

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import trio
 from libp2p.pubsub.pb import rpc_pb2
 from libp2p.pubsub.validators import PUBSUB_SIGNING_PREFIX
 
@@ -43,8 +42,6 @@ PUBSUB_COUNTERS = (
 )
 # What the RPC around a message costs at most: signature, key, author, number, topic, and the sender's record in front.
 RPC_OVERHEAD_BYTES = 4096
-# A frozen peer must not stop a publisher for good; half of a slow mesh's time to drain at 1 Mbit/s.
-PACE_S_MAX = 10.0
 
 
 class HardenedPubsub(ReaderPubsub, PeerStreamsPubsub, SubscriptionPubsub):
@@ -59,12 +56,8 @@ class HardenedPubsub(ReaderPubsub, PeerStreamsPubsub, SubscriptionPubsub):
         self.seen_messages.stop()
         self.seen_messages = SeenCache(self.seen_messages.ttl)
 
-    async def publish(
-        self, topic_id: str | list[str], data: bytes, *, pace_s: float | None = None
-    ) -> Verdict:
-        """Sign, judge, deliver and send; waits while most of the mesh is busy, at most `pace_s` (10 s when left out).
-
-        Returns our own validator's verdict.
+    async def publish(self, topic_id: str | list[str], data: bytes) -> Verdict:
+        """Sign, judge, deliver and send a message; returns our own validator's verdict.
 
         Raises:
             ValueError: no peer would take a message of this size (stock drops it without a word, T22).
@@ -80,15 +73,4 @@ class HardenedPubsub(ReaderPubsub, PeerStreamsPubsub, SubscriptionPubsub):
             payload = PUBSUB_SIGNING_PREFIX.encode() + message.SerializeToString()
             message.signature = self.sign_key.sign(payload)
             message.key = self.host.get_public_key().serialize()
-        with trio.move_on_after(PACE_S_MAX if pace_s is None else pace_s):
-            while self._is_mesh_busy(topics):  # noqa: ASYNC110 (any of the queues may be the one that drains)
-                await trio.sleep(0.02)
         return await self.judge(self.my_id, message)
-
-    def _is_mesh_busy(self, topics: list[str]) -> bool:
-        """Whether more than half of the queues that lead into these topics are half full."""
-        peers = {
-            peer for topic in topics for peer in self.router.mesh.get(topic, self.peer_topics.get(topic, ()))
-        }
-        has_room = [self.peer_queues[peer].has_room for peer in peers if peer in self.peer_queues]
-        return 2 * has_room.count(True) < len(has_room)

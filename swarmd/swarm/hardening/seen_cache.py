@@ -1,8 +1,9 @@
 """T19: stock's seen cache owns a thread that is never stopped, has no bound, and renews an entry whenever it is looked at."""
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
+
+from swarmd.recent import Recent
 
 # At 50 bytes an id this is about 15 MB at worst. Half would forget within seen_ttl in a swarm of hundreds; double is only memory.
 IDS_MAX = 100_000
@@ -14,8 +15,8 @@ class SeenCache:
     def __init__(
         self, ttl_s: float, *, ids_max: int = IDS_MAX, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._ttl_s, self._ids_max, self._clock = ttl_s, ids_max, clock
-        self._expiry_s: OrderedDict[bytes, float] = OrderedDict()
+        self._ttl_s, self._clock = ttl_s, clock
+        self._expiry_s: Recent[bytes, float] = Recent(ids_max)
 
     def add(self, key: bytes) -> bool:
         """Remember an id; true if it was new. An id already there keeps its old expiry."""
@@ -23,8 +24,6 @@ class SeenCache:
         if key in self._expiry_s:
             return False
         self._expiry_s[key] = self._clock() + self._ttl_s
-        if len(self._expiry_s) > self._ids_max:
-            self._expiry_s.popitem(last=False)
         return True
 
     def has(self, key: bytes) -> bool:

@@ -21,7 +21,8 @@ def plan(
 ) -> list[PlannedCell]:
     """Two arms with two seeds, unless said otherwise; `settings` write a key's dot as two underscores."""
     others = {key.replace("__", "."): value for key, value in settings.items()}
-    return make_plan(SMOKE, [ARMS[name] for name in arms], seeds, ["alike"], settings=others)
+    preset = replace(SMOKE, settings={**SMOKE.settings, **others})
+    return make_plan(preset, [ARMS[name] for name in arms], seeds, ["alike"])
 
 
 def fake(how: str = "done", **by_arm: str) -> Command:

@@ -33,7 +33,8 @@ PRESET = replace(
 
 def cell(arm: str = "4/4", preset: Preset = PRESET, scenario: str = "alike", **settings: str) -> PlannedCell:
     others = {key.replace("__", "."): value for key, value in settings.items()}
-    return make_plan(preset, [ARMS[arm]], [0], [scenario], settings=others)[0]
+    preset = replace(preset, settings={**preset.settings, **others})
+    return make_plan(preset, [ARMS[arm]], [0], [scenario])[0]
 
 
 def test_tokens_are_questions_times_completions_times_length() -> None:

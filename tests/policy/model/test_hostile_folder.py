@@ -12,11 +12,13 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from swarmd.errors import ModelUnavailable
+from swarmd.policy.model.folder import read_folder
 from swarmd.policy.model.loading import load_model, load_tokeniser
 from swarmd.policy.model.resolve import resolve_model
 from swarmd.policy.model.staged import stage
-from swarmd.policy.state.export import export_live
+from swarmd.policy.state.export import export_checkpoint
 from tests.policy import tiny_models
+from tests.policy.services import started
 
 INDEX = "model.safetensors.index.json"
 Json = dict[str, Any]
@@ -290,8 +292,10 @@ def test_a_staged_model_is_made_anew_at_each_start(folder: Path, tmp_path: Path)
 def test_an_export_holds_nothing_that_did_not_pass(folder: Path, tmp_path: Path) -> None:
     (folder / "secrets.json").write_text("{}")
     edit(folder, "tokenizer_config.json", tokenizer_file="/etc/passwd")
-    model = load_model(stage("m", folder, tmp_path / "staged"), "cpu")
-    export_live(model, tmp_path / "out", model_dir=folder, name="m", policy_version=1)
+    started(stage("random", folder, tmp_path / "staged"), checkpoints=tmp_path / "c").update(
+        [], round=1, state={}, checkpoint=True
+    )
+    export_checkpoint(tmp_path / "c", read_folder("random", folder), tmp_path / "out")
     assert not (tmp_path / "out" / "secrets.json").exists()
     assert "passwd" not in (tmp_path / "out" / "tokenizer_config.json").read_text()
 

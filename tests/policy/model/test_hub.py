@@ -48,20 +48,24 @@ def test_a_model_is_resolved_without_its_weights_and_then_downloaded(hub: str, t
     assert events[-1][1]["done_bytes"] == events[-1][1]["total_bytes"] > 0
 
 
-def test_a_downloaded_model_needs_no_network(hub: str) -> None:
+def test_a_downloaded_model_needs_no_network(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = download_model(resolve_model(PUBLIC), lambda *_: None)
-    model = resolve_model(PUBLIC, cache_only=True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    model = resolve_model(PUBLIC)
     assert (model.path, model.revision) == (path, REVISION)
     assert model.num_parameters is not None
     assert download_model(model, lambda *_: None) == path
 
 
-def test_a_half_downloaded_model_is_not_taken_for_a_whole_one(hub: str) -> None:
+def test_a_half_downloaded_model_is_not_taken_for_a_whole_one(
+    hub: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = download_model(resolve_model(PUBLIC), lambda *_: None)
     (path / "model.safetensors").unlink()
     assert resolve_model(PUBLIC).path is None
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ModelUnavailable, match="does not hold all of it"):
-        resolve_model(PUBLIC, cache_only=True)
+        resolve_model(PUBLIC)
 
 
 @pytest.mark.parametrize(

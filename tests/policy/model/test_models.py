@@ -57,18 +57,22 @@ def test_an_unknown_name_gets_a_suggestion(name: str, hint: str) -> None:
 @pytest.mark.parametrize(
     "name", ["a/b/c", "../x/y", "org/", "/absent/folder", "~/absent-folder", "", "a b/c"]
 )
-def test_what_is_neither_name_nor_folder_nor_repository_is_refused(name: str) -> None:
+def test_what_is_neither_name_nor_folder_nor_repository_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ModelUnavailable):
-        resolve_model(name, cache_only=True)
+        resolve_model(name)
 
 
 @pytest.mark.parametrize("name", ["Qwen2.5-0.5B", "qwen2.5-0.5b", "Qwen/Qwen2.5-0.5B-Instruct"])
 def test_a_hub_model_that_is_not_cached_is_named_by_its_full_id(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: None)
     with pytest.raises(ModelUnavailable, match=r"Qwen/Qwen2\.5-0\.5B-Instruct is not in"):
-        resolve_model(name, cache_only=True)
+        resolve_model(name)
 
 
 def test_every_alias_is_a_repository_id() -> None:

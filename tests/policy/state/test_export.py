@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from swarmd.errors import ModelUnavailable, StateError
 from swarmd.policy.model.folder import ResolvedModel, read_folder
@@ -34,6 +35,19 @@ def test_the_newest_checkpoint_becomes_a_folder_that_starts_a_policy(
     question = ["one and two?"], 3, 1.0, 8, 4
     assert exported.generate(*question)["completions_RG"] == resumed.generate(*question)["completions_RG"]
     assert "| policy updates | 2 |" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_an_export_is_a_folder_that_others_can_load(
+    checkpoints: Path, model: ResolvedModel, tmp_path: Path
+) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    export_checkpoint(checkpoints, model, tmp_path / "out")
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    saved = load_file(checkpoints / "round-00000002" / "model.safetensors")
+    assert all(loaded.state_dict()[name].equal(tensor) for name, tensor in saved.items())
+    assert loaded.generation_config.eos_token_id == [2, 0]
+    assert AutoTokenizer.from_pretrained(tmp_path / "out").chat_template
 
 
 def test_a_damaged_newest_checkpoint_is_not_exported(
