@@ -1,4 +1,4 @@
-"""A token bucket: it fills at a steady rate up to a bound, and whoever takes out of it is refused what is not there."""
+"""A token bucket: it fills at a steady rate up to a bound, and gives only what it holds."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 class Bucket:
     """`level` of at most `burst`, growing by `rate` a second.
 
-    What is known beforehand is taken with `take`, which never goes below zero. What is known only afterwards (how long a scoring
-    took), or may go beyond what is there, is charged with `charge`, which may leave a debt: then nothing is allowed until it is
-    paid off. So over any time t at most `rate` x t + `burst`, and one charge more, comes out.
+    `take` is for an amount that is known beforehand, and never goes below zero. `charge` is for an amount that is known only
+    afterwards, such as the time of a scoring. It may leave a debt, and nothing can be taken until the debt is paid off. Over any
+    time t the bucket gives at most `rate` x t + `burst`, and one charge more.
     """
 
     rate: float
@@ -19,7 +19,7 @@ class Bucket:
 
     @classmethod
     def full(cls, rate: float, burst: float, now: float) -> "Bucket":
-        """A bucket that nothing was taken from yet."""
+        """A bucket at its bound."""
         return cls(rate, burst, burst, now)
 
     def holds(self, amount: float, now: float) -> bool:
@@ -36,6 +36,6 @@ class Bucket:
         return True
 
     def charge(self, amount: float, now: float) -> None:
-        """Take out what was used already, also below zero."""
+        """Take out an amount that was used already, also below zero."""
         self.holds(0.0, now)
         self.level -= amount

@@ -16,9 +16,9 @@ from swarmd.fair.turns import Turns
 
 # Messages waiting for the scorer, at most 60 KB each (15 MB).
 INBOX_MAX = 256
-# What a message costs at least: those that are dropped at once take turns as well.
+# The least that a message costs, so that messages which are dropped at once take turns as well.
 COST_S_MIN = 1e-4
-# Between looks at a class that has to wait. Half is more looks than one that may go on again gives work.
+# Poll interval while unproven senders are held by their quota.
 LOOK_S = 0.1
 
 

@@ -1,8 +1,9 @@
 """Judging: one message after the other, by turns, and only a few milliseconds in each turn of the loop.
 
-Up to sixteen messages of each of a hundred and fifty peers wait for their verdict. First come, first served would let whoever
-sends most have the honest ones wait until they are given up. Who sends faster than its turns come is not read until they do; but
-what it only passes on makes room instead, or a flood that honest peers relay would keep us from reading what they say themselves.
+Up to sixteen messages of each of a hundred and fifty peers wait for their verdict. In order of arrival, honest messages would wait
+behind whoever sends most, until they are given up. A peer that sends faster than its turns come is not read until they come.
+
+Relayed messages make room instead. A flood that honest peers relay would otherwise keep the node from reading their own messages.
 """
 
 from collections.abc import Callable
@@ -15,11 +16,9 @@ from swarmd.fair.queue import FairQueue
 
 Verdict = TypeVar("Verdict")
 
-# CPU in one turn of the loop; the last message may go beyond it. The dearest takes 13 ms, an honest one 0.3 to 2. Half has the many
-# wait longer for the loop than for their verdicts; double holds up what the daemon asks for.
+# CPU seconds in one turn of the loop; the last message may go beyond. The dearest message takes 13 ms, an honest one 0.3 to 2.
 TURN_S = 0.005
-# Relayed messages of one peer that wait. It has 16 places (`rpc_reader`): four are left for its own. Half drops bursts of honest
-# relays that a busy second brings; more would let relays take all places.
+# Relayed messages of one peer that wait. A peer has 16 places (`rpc_reader`), so four are left for its own messages.
 RELAYED_MAX = 12
 
 
@@ -90,7 +89,7 @@ class Judge(Generic[Verdict]):
         ends_s = self._cpu_s() + TURN_S
         while (turn := self._cases.next()) is not None and (began_s := self._cpu_s()) < ends_s:
             case = self._cases.pop(*turn)
-            # A message judged after its time would count as seen, and nobody would have it.
+            # A message that is judged after its deadline would count as seen, and nobody would get it.
             if case is None or case.given_up or case.until <= trio.current_time():
                 continue
             case.decide()

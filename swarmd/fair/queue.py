@@ -64,7 +64,7 @@ class FairQueue(Generic[Line, Name, Item]):
         return item
 
     def charge(self, line: Line, name: Name, served_s: float) -> None:
-        """What was taken of a name took so long."""
+        """Serving what was popped of a name took so long."""
         self._turns.charge(line, served_s)
         if waiting := self._lines.get(line):
             waiting.turns.charge(name, served_s)

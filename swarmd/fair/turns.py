@@ -1,7 +1,7 @@
 """Turns: whose turn it is, so that everybody who waits gets an equal part of the server's time.
 
-Start-time fair queuing (Goyal, Vin and Cheng, SIGCOMM 1996): whoever was served for the least time is next. Messages cost between a
-millisecond and a second; by number, one who sends dear ones would have nearly all of the time.
+Start-time fair queuing (Goyal, Vin and Cheng, SIGCOMM 1996): the name that was served for the least time is next. A message costs
+between a millisecond and a second. By number, a sender of dear messages would have nearly all of the time.
 """
 
 from collections.abc import Hashable, Iterable
@@ -11,7 +11,7 @@ from swarmd.recent import Recent
 
 Name = TypeVar("Name", bound=Hashable)
 
-# Names remembered, 200 bytes each; whoever is forgotten starts as one who was never here.
+# Names remembered, 200 bytes each. A name that is forgotten starts like a new one.
 NAMES_MAX = 4096
 
 
@@ -20,7 +20,7 @@ class Turns(Generic[Name]):
 
     def __init__(self, names_max: int = NAMES_MAX) -> None:
         self._served_s: Recent[Name, float] = Recent(names_max)
-        # What the one served last had had by then: newcomers start from here, and being away saves nothing up.
+        # The served time of the name served last. A newcomer starts from here, so nobody saves up time by being away.
         self._floor_s = 0.0
 
     def begin(self, name: Name) -> None:
@@ -28,7 +28,7 @@ class Turns(Generic[Name]):
         self._served_s[name] = max(self._of(name), self._floor_s)
 
     def next(self, waiting: Iterable[Name]) -> Name:
-        """Who of those is served now; of equals the first.
+        """The name that is served now; of equals the first.
 
         Raises:
             ValueError: nobody waits.
@@ -38,7 +38,7 @@ class Turns(Generic[Name]):
         return name
 
     def charge(self, name: Name, served_s: float) -> None:
-        """Serving it took so long."""
+        """Serving this name took so long."""
         self._served_s[name] = self._of(name) + served_s
 
     def _of(self, name: Name) -> float:

@@ -1,4 +1,4 @@
-"""zstd with a bound that holds: one frame, its size declared, nothing after it, never more memory than promised."""
+"""zstd with a bound that holds: one frame that declares its size, nothing after it, and never more memory than declared."""
 
 import zstandard
 
@@ -7,8 +7,8 @@ LEVEL = 3  # zstd's default; level 9 saves 3-5 % of rollout text at four times t
 WINDOW_BYTES_MAX = 8 * 1024 * 1024
 # RFC 8878, 3.1.1.2.4. libzstd takes longer stored and repeated blocks, other decoders do not: checked here, so that all agree.
 BLOCK_BYTES_MAX = 128 * 1024
-# A compressor that flushes after every line of the largest body makes fewer. At 20,000, empty blocks that fill a message would cost
-# as much time as everything else about it.
+# A compressor that flushes after every line of the largest body makes fewer blocks. 20,000 empty blocks fit a message, and would
+# cost as much time as everything else about the message.
 BLOCKS_MAX = 1024
 _MAGIC = b"\x28\xb5\x2f\xfd"  # neither a skippable frame nor a format older than RFC 8878
 

@@ -4,8 +4,8 @@ from typing import Final
 
 from swarmd.recent import Recent
 
-# About 220 bytes an entry. A key is needed for age_s_max + skew_s_max, 660 s by default: 65,536 of them cover 99 messages
-# a second. Half of it costs re-judging replays in a flood, and the buffer still refuses the rollouts; double costs 14 MB more.
+# Keys, about 220 bytes each. A key is needed for age_s_max + skew_s_max, 660 s by default: 65,536 keys cover 99 messages a second.
+# Past that a replay is judged again, and the buffer still refuses its rollouts.
 CAPACITY: Final = 65_536
 
 

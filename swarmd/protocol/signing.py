@@ -105,7 +105,7 @@ def base58(data: bytes) -> str:
 def is_sound_key(public_key: bytes) -> bool:
     """Whether the key is the canonical encoding of a point of the prime-order group other than the neutral one.
 
-    Under a key of small order, signatures exist that verify for any text; implementations of Ed25519 differ on those.
+    Under a key of small order some signatures verify for any text, and implementations of Ed25519 differ on such signatures.
     """
     return len(public_key) == KEY_BYTES and crypto_core_ed25519_is_valid_point(public_key)
 
@@ -124,7 +124,7 @@ def verify(public_key: bytes, header_bytes: bytes, signature: bytes) -> bool:
 def duplicate_key(author: bytes, header_bytes: bytes) -> bytes:
     """What `seen` remembers: hash of the author and, through the header's body digest, the content.
 
-    The author is part of it so that a thief who signs another's body cannot make the author's own message look like a repeat; the
-    signature is not, so that one content cannot come twice with two signatures.
+    The author is part of the key, so a thief who signs another's body cannot make the author's own message look like a repeat. The
+    signature is not part of it, so one content cannot come twice with two signatures.
     """
     return hashlib.sha256(b"swarmd/1/duplicate\x00" + author + header_bytes).digest()[:DIGEST_BYTES]

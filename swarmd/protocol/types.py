@@ -13,8 +13,8 @@ PROTOCOL_VERSION = 1
 KEY_BYTES = 32
 DIGEST_BYTES = 32
 SIGNATURE_BYTES = 64
-# The largest integer that every language's numbers hold exactly (JavaScript: 2**53 - 1). At a million questions a second a counter
-# lasts 285 years.
+# The largest integer that every language's numbers hold exactly (JavaScript: 2**53 - 1). A counter lasts 285 years at a million
+# questions a second.
 INTEGER_MAX = 2**53 - 1
 DATASETS_MAX = 1024
 ROLLOUTS_MAX = 1024

@@ -30,7 +30,7 @@ from swarmd.protocol.types import (
 
 MESSAGE_FORMAT = 1
 _PREFIX = struct.Struct(f">BH{SIGNATURE_BYTES}s")
-# What this implementation's header can need at most (every integer at its maximum, a full policy name: 318 bytes), with room.
+# The largest header of this implementation (every integer at its maximum, a full policy name) has 318 bytes; some room is added.
 HEADER_BYTES_RESERVED = 384
 _MAP_ENTRIES_MAX = 16  # the largest map of the protocol, the header, has 10
 _ARRAY_MAX = 1024  # types.ROLLOUTS_MAX, the larger of the two ceilings
@@ -153,10 +153,10 @@ def named_author(data: bytes, limits: Limits) -> bytes | None:
 
 
 def split(rollouts: tuple[Rollout, ...] | list[Rollout], limits: Limits) -> Split:
-    """Cut rollouts into batches that every node of the swarm takes, in order, halving where one does not fit.
+    """Cut rollouts, in order, into batches that every node of the swarm takes. A batch that does not fit is halved.
 
-    A rollout that does not fit alone (too long when encoded, too few or too many completions, one completion too long) is dropped
-    and counted; the caller reports it.
+    A rollout that does not fit alone is dropped and counted, and the caller reports it. It is too long when encoded, has too few or
+    too many completions, or has one completion that is too long.
     """
     if not rollouts:
         return Split([], 0)
@@ -222,10 +222,10 @@ def refuse_extension(code: int, content: bytes) -> None:
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Keep the cycle collector from looking, time and again, through the thousands of small objects of a batch, all in use.
+    """Switch the cycle collector off while a batch is decoded: its thousands of small objects are all in use and have no cycles.
 
-    It took more than half of the time for 4,096 completions, and now and then 20 ms for the whole heap. What decoding makes has no
-    cycles. Threads that do this at once leave it on at worst.
+    The collector took more than half of the time for 4,096 completions, and now and then 20 ms for the whole heap. Threads that
+    decode at once leave it on at worst.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -237,9 +237,9 @@ def _no_collections() -> Iterator[None]:
 
 
 class _Maps:
-    """Makes the maps of one msgpack value, each key once and not more maps than the protocol has a use for.
+    """Makes the maps of one msgpack value. It refuses a key that occurs twice, and more maps than the protocol has a use for.
 
-    Without that bound a message of 313 bytes, 256,000 empty maps before compression, kept a core busy for 280 ms.
+    Without that bound a message of 313 bytes, which decompress to 256,000 empty maps, kept a core busy for 280 ms.
     """
 
     def __init__(self, num_max: int) -> None:

@@ -1,16 +1,15 @@
 """Copied texts: the same long text for the same dataset, signed by two authors. Counted, never punished.
 
-Who wrote it first is not known: only who brought it here first."""
+Nobody knows who wrote a text first. The node only knows who brought it here first."""
 
 import hashlib
 from collections.abc import Iterable
 
 from swarmd.recent import Recent
 
-# Short answers agree by chance; two models seldom write so long a text alike. At half, answers with their tags count as copies; at
-# double, most answers of small models are not looked at.
+# Short answers agree by chance, also within their tags. Two models seldom write so long a text alike.
 TEXT_BYTES_MIN = 64
-# Texts remembered, about 250 bytes each (8 MB): the last thousand batches of 4 x 8 completions.
+# Texts remembered, about 250 bytes each (8 MB): those of the last thousand batches of 4 x 8 completions.
 TEXTS_MAX = 32_768
 
 

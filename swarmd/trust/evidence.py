@@ -1,9 +1,13 @@
 """Evidence: what a peer did that no honest one could have done, and how many points it gets for that.
 
-Only what is conclusive counts. An honest node judges before it forwards, so it never hands over what a rule REJECTs, and sends no
-RPC out of the bounds of `proto/NETWORK.md`; an honest author signs nothing that a rule rejects in its own swarm; an honest model's
-text does not take a scorer over. Nothing else is evidence: no IGNORE (clocks differ, copies arrive), no quota, no wrong or slow
-answer, no exception of ours.
+Only what is conclusive counts:
+
+- An honest node judges before it forwards, so it never hands over a message that a rule REJECTs.
+- An honest node sends no RPC out of the bounds of `proto/NETWORK.md`.
+- An honest author signs nothing that a rule rejects in its own swarm.
+- An honest model's text does not take a scorer over.
+
+Nothing else is evidence: no IGNORE (clocks differ, copies arrive), no quota, no wrong or slow answer, no exception of ours.
 """
 
 from collections.abc import Iterable
@@ -18,20 +22,20 @@ Evidence = Literal["forwarded_reject", "signed_reject", "broken_rpc", "forbidden
 
 POINTS: Final[MappingProxyType[Evidence, float]] = MappingProxyType(
     {
-        # A rejected message costs us milliseconds. Ten within the half-life are a ban at the default of 100: one bug of another
-        # implementation, met once, is none.
+        # A rejected message costs us milliseconds. Ten within the half-life are a ban; one bug of another implementation, met once,
+        # is no ban.
         "forwarded_reject": 10.0,
-        # It took a signature over nonsense; five are a ban.
+        # The author signed nonsense; five are a ban.
         "signed_reject": 20.0,
-        # An RPC that cannot be read, or has a field out of the agreed bounds, came from the peer itself: ten are a ban here, too.
+        # The peer itself made the RPC that cannot be read or has a field out of bounds; ten are a ban.
         "broken_rpc": 10.0,
-        # A text that tried to leave the scorer. Four batches: were it our own sandbox that errs, one odd text would ban nobody.
+        # A text tried to leave the scorer; four batches are a ban. If our own sandbox errs, one odd text bans nobody.
         "forbidden_syscall": 25.0,
         "forged_reply": 25.0,
     }
 )
 
-# By the time these speak, the author's signature over the body's digest and the body's own digest hold: the author made this.
+# These rules run after the author's signature and the body's digest held, so the author made what they reject.
 SIGNED_RULES: Final = frozenset(
     rule for rule in RULES[RULES.index("body_digest") + 1 :] if VERDICT_OF[rule] is Verdict.REJECT
 )
@@ -54,7 +58,7 @@ def blame(rule: str, data: bytes, *, forwarder: bytes, manifest: Manifest) -> li
 
 
 def _author(data: bytes, manifest: Manifest) -> bytes | None:
-    """Who signed it for this swarm: what names no swarm may be sound in another, and brought here by a thief."""
+    """The author, where the header names this swarm. A batch for another swarm may be sound there, and brought here by a thief."""
     try:
         header = decode_message(data, manifest.limits).header
     except WireError:
@@ -67,10 +71,10 @@ def found_by_scorer(reasons: dict[str, int]) -> list[Evidence]:
     return [kind for kind in ("forbidden_syscall", "forged_reply") if reasons.get(kind)]
 
 
-# What an honest model's text may well be given 0 for, "" being none; everything else is a finding of guard or sandbox.
+# Reasons for which an honest model's text may well score 0; "" is no reason. All others are findings of guard or sandbox.
 _NO_FINDING = frozenset({"", "no_answer"})
 
 
 def has_finding(reasons_G: Iterable[str]) -> bool:
-    """Whether guard or sandbox found fault with a rollout, by the reasons for its completions' scores."""
+    """Whether the reasons for a rollout's scores name a fault that guard or sandbox found."""
     return not _NO_FINDING.issuperset(reasons_G)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from swarmd.recent import Recent
 
-# Peers remembered, those with the newest offence. To be forgotten before it is banned, a peer needs so many others to offend
-# meanwhile, each with a handshake that costs more than a new identity of its own.
+# Peers remembered: those with the newest offence. A peer that wants to be forgotten needs so many other offenders, and each of
+# them costs a handshake, which is more than a new identity costs.
 OFFENDERS_MAX = 4096
-# What the first ban lasts; each further one twice as long, up to a day. An honest node that was banned by a bug of ours is back
-# within minutes, and after ten in a row an attacker has a day off.
+# The first ban lasts five minutes, each further one twice as long, up to a day. An honest node that a bug of ours banned is back
+# within minutes. An attacker is banned for a day after ten bans in a row.
 BAN_S, BAN_S_MAX = 300.0, 86_400.0
-# One earlier ban is forgotten for each day without one.
+# The table forgets one earlier ban for each day without a ban.
 BAN_FORGOTTEN_S = 86_400.0
 
 

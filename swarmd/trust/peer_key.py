@@ -1,7 +1,7 @@
 """Peer ids and the keys behind them: one and the same thing for authors, who have Ed25519 keys.
 
-A peer that only forwards may have a key of another kind. It goes by its multihash then, so that it can be banned as well; no author
-is ever called so, since authors have 32 bytes.
+A peer that only forwards may have a key of another kind. Its multihash then stands for it, so that it can be banned as well. No
+author is mistaken for such a peer, since an author's key has 32 bytes.
 """
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ _IDENTITY_BYTES_MAX = 42
 
 
 def key_of(peer_id: str) -> bytes:
-    """The key by which a peer goes in standings and bans.
+    """The key that stands for a peer in standings and bans.
 
     Raises:
         ValueError: this is no peer id as libp2p writes them (base58btc, `12D3KooW...`).
@@ -35,7 +35,7 @@ def key_of(peer_id: str) -> bytes:
 
 
 def key_of_multihash(multihash: bytes) -> bytes:
-    """The same of the bytes that libp2p holds for a peer id."""
+    """The key that stands for a peer, from the bytes that libp2p holds for its id."""
     is_ed25519 = (
         multihash.startswith(ED25519_MULTIHASH) and len(multihash) == len(ED25519_MULTIHASH) + KEY_BYTES
     )
@@ -43,7 +43,7 @@ def key_of_multihash(multihash: bytes) -> bytes:
 
 
 def multihash_of_key(key: bytes) -> bytes:
-    """The way back."""
+    """The bytes that libp2p holds for the peer of this key."""
     return ED25519_MULTIHASH + key if len(key) == KEY_BYTES else key
 
 

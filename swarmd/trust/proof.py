@@ -1,24 +1,26 @@
 """Proof: how much a scored rollout of an author counts towards being proven, measured by this node's own rollouts. Pure.
 
-A rollout proves as much as it has of the text of an own one, and as its rewards tell answers apart. Text without an answer counts
-the less, the more of the own completions have one. Both shares have a floor, so that honest authors of every kind become proven:
-people with two short answers, models that write less, models whose answers are all right or all wrong. Empty texts prove nothing.
+Two shares are multiplied. The first is how much text a rollout has, compared with an own rollout. The second says whether its
+rewards tell answers apart. Text without an answer counts less, the more own completions have an answer. Empty texts prove nothing.
+
+Both shares have a floor, so that honest authors of every kind become proven: people with two short answers, models that write
+less, models whose answers are all right or all wrong.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
-# Own rollouts over which the means move. At half, one long answer moves the measure by a tenth.
+# Own rollouts over which the means move. Over 32 of them, one long answer would move the measure by a tenth.
 WINDOW = 64
-# A rollout with little text proves an eighth at least: 256 of them prove an author whose own rollouts would be 32.
+# A rollout with little text proves at least an eighth: 256 such rollouts prove an author as 32 own ones would.
 TEXT_MIN = 1 / 8
-# A rollout whose answers are all right or all wrong proves a quarter at least: 128 prove an author who always earns the same.
+# A rollout whose answers are all right or all wrong proves at least a quarter: 128 prove an author who always earns the same.
 SIGNAL_MIN = 1 / 4
 
 
 class Text(NamedTuple):
-    """What was written in one rollout: characters of completions with an answer, of those without, and the share with one."""
+    """One rollout's text: characters of completions with an answer and without, and the share of completions with an answer."""
 
     num_answered_chars: float = 0.0
     num_other_chars: float = 0.0
@@ -50,7 +52,7 @@ class OwnWork:
     def worth(self, text: Text, *, informative: bool) -> float:
         """What another author's rollout proves, from 0 to 1.
 
-        A rollout without signal proves the more, the more of the own ones have none.
+        A rollout without signal proves more where many own rollouts have none either.
         """
         theirs, own = self._weight(text), self._weight(self.text)
         if theirs == 0:

@@ -14,14 +14,14 @@ from swarmd.recent import Recent
 
 Quota = Literal["bytes", "tokens", "cpu"]
 QUOTAS: tuple[Quota, ...] = ("bytes", "tokens", "cpu")
-# Whose buckets those without a standing share: no public key is empty.
+# The group of all authors who are not proven. No public key is empty.
 UNPROVEN = b""
-# Sets of buckets remembered, 500 bytes each; the one used longest ago is forgotten, and would be full by then. As many as authors.
+# Sets of buckets remembered, 500 bytes each, as many as authors. The set used longest ago is forgotten; it would be full by then.
 GROUPS_MAX = 4096
-# What must be left where the amount is not known or may become a debt: a byte, a token, a millisecond.
+# A bucket must hold this much where the amount is not known yet or may become a debt: a byte, a token, a millisecond.
 AMOUNT_MIN = 1.0
-# The most that one batch may take of a shared bucket, in seconds of its rate: 128 KiB and 32,768 tokens, twice the largest message
-# and four times what a node of the paper's size sends. Double holds up all who share for twice as long.
+# The most that one batch may take of a shared bucket, in seconds of its rate: 128 KiB and 32,768 tokens. That is twice the largest
+# message, and four times what a node of the paper's size sends.
 SHARED_S_MAX = 1.0
 # Bytes of text to a token where the author claims fewer: tokenizers of today make one of about four.
 TOKEN_BYTES = 4
@@ -58,18 +58,18 @@ class Quotas:
         return author if self._proven(author) else UNPROVEN
 
     def exhausted(self, now: float) -> bool:
-        """Whether nothing is left of a quota of those who share theirs."""
+        """Whether one of the shared quotas is used up."""
         if self._limits is None:
             return False
         buckets = self._buckets(UNPROVEN, self._limits, now)
         return not all(buckets[quota].holds(AMOUNT_MIN, now) for quota in QUOTAS)
 
     def take(self, author: bytes, *, size_bytes: int, num_tokens: int, now: float) -> Quota | None:
-        """Take a batch out of the buckets; or the quota that it is over, and then nothing is taken.
+        """Take a batch out of the author's buckets. Returns the quota that the batch is over, and takes nothing then.
 
-        Of scoring time some must be left; how much the batch used is charged afterwards. Of shared buckets any batch may be taken
-        while something is left, if it is no more than a second of the rate: a flood of small ones would else leave room for
-        small ones only.
+        Scoring time is charged afterwards; here a millisecond of it must be left. Shared buckets give room to any batch while
+        something is left, if the batch is at most a second of the rate. A flood of small batches would otherwise leave room for
+        small batches only.
         """
         if self._limits is None:
             return None
@@ -87,7 +87,7 @@ class Quotas:
         return None
 
     def charge_scoring(self, author: bytes, seconds: float, now: float) -> None:
-        """A batch of this author was scored, which took a core, or a place that another could have had, so long."""
+        """Charge the time for which scoring this author's batch took a core, or a place that another batch could have had."""
         if self._limits is not None and seconds > 0:
             self._buckets(self.group(author), self._limits, now)["cpu"].charge(seconds * 1000, now)
 
@@ -105,7 +105,7 @@ def tokens_of(batch: RolloutBatch) -> int:
 
 
 def _tokens_of(completion: Completion) -> int:
-    """What it claims, as far as its text can have as many and an end; no less than the text is worth, and at least 1."""
+    """The tokens that a completion claims, at most one a byte and an end token, at least one for four bytes, and at least 1."""
     size_bytes = len(completion.text.encode())
     claimed = min(completion.num_tokens or 0, size_bytes + 1)
     return max(claimed, -(-size_bytes // TOKEN_BYTES), 1)

@@ -10,15 +10,15 @@ from swarmd.recent import Recent
 from swarmd.trust.evidence import POINTS, Evidence
 from swarmd.trust.offences import OFFENDERS_MAX, Offences
 
-# Authors remembered: 1 MB on disk. New identities cost a stranger nothing, so the table must be bounded; a swarm of more active
-# authors would see some of them start over. Those who are not proven yet have places of their own: else newcomers would push out
-# authors that are known, or a table full of those would leave a newcomer no time to become one.
+# Authors remembered: 1 MB on disk. New identities cost a stranger nothing, so both tables are bounded. In a swarm of more active
+# authors some of them start over. Known and new authors have a table each, so newcomers cannot push out known authors, and a full
+# table of known authors leaves newcomers the time to become known.
 KNOWN_MAX, NEW_MAX = 3072, 1024
-# An author is foreign here when more than half of what was last used of it was left out of the update, once so many were used. What
-# is remembered halves at the second number, so that a policy that comes to speak like the author soon takes it in again.
+# An author is foreign here once 8 of its rollouts were used and updates left more than half of them out. Both counts are halved
+# past 64 uses, so that a policy that comes to speak like the author soon takes the author in again.
 USED_MIN, USED_MAX = 8, 64
 REASON_CHARS_MAX = 200
-# Operator bans come from a person or a script of theirs.
+# Bans by the operator, who may ban with a script.
 OPERATOR_BANS_MAX = 4096
 
 
@@ -57,11 +57,11 @@ class Ban:
 
 @dataclass
 class Standings:
-    """Standings by author, offences by peer, and bans, all bounded.
+    """Standings by author, offences by peer, and bans. All three are bounded.
 
     Args:
         proven_rollouts: how much proof makes an author a proven one; an own rollout would prove 1.
-        ban_points: who has so many points is banned; None bans nobody but for the operator.
+        ban_points: a peer with so many points is banned; None leaves bans to the operator.
 
     `known` holds the authors with so much proof, `new` all others, both from the longest unseen to the last seen.
     `changed` is set by whatever should be on disk soon, and left to the owner to clear.
@@ -102,9 +102,9 @@ class Standings:
         table[author] = standing
 
     def proven(self, author: bytes) -> bool:
-        """Whether enough rollouts of this author were scored here for it to be more than a new identity, which costs nothing.
+        """Whether this author is more than a new identity, which costs nothing: enough of its rollouts were scored here.
 
-        And whether this policy can use them: who writes what it would never write takes the place of others in every draw.
+        This policy must also be able to use them. Rollouts that the updates leave out take other authors' places in every draw.
         """
         standing = self.known.get(author)
         return standing is not None and not _is_foreign(standing)
@@ -152,7 +152,7 @@ class Standings:
         self.put(author, standing)
 
     def accuse(self, peer: bytes, evidence: Evidence, now_s: float, num: int = 1) -> Ban | None:
-        """Count evidence `num` times; the ban, if that was too much."""
+        """Count evidence `num` times. Returns the ban, where the points now suffice for a ban."""
         points = self.offences.add(peer, num * POINTS[evidence], now_s)
         if self.ban_points is None or points < self.ban_points or self.banned(peer, now_s):
             return None

@@ -18,7 +18,7 @@ _POINTS = ("points", "points_at_s", "banned_until_s")
 
 
 class Rows(NamedTuple):
-    """What is to be written, taken from the tables in a moment; `encode` may then work in a thread while they change."""
+    """A copy of the tables' rows, taken in a moment; `encode` then works in a thread while the tables change."""
 
     authors: list[tuple[bytes, Standing]]
     offenders: list[tuple[bytes, Offence]]
