@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
 
-demo: $(VENV)/.run ## four nodes on this machine learn from each other; about a minute
+demo: $(VENV)/.run ## four nodes on this machine learn from each other; a minute or two
 	@$(BIN)/python -m swarmd.experiment.demo --seed $(SEED)
 
 experiment-smoke: $(VENV)/.run ## four ways to share compared, one seed, with a report; two or three minutes on two cores

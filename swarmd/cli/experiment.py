@@ -18,10 +18,10 @@ def experiment() -> None:
 @experiment.command()
 @click.option(
     "--preset",
-    type=click.Choice(["smoke", "laptop", "paper"]),
+    type=click.Choice(["demo", "smoke", "laptop", "paper"]),
     default="smoke",
     show_default=True,
-    help="How large: minutes, an evening, or eight GPUs for days.",
+    help="How large: a minute, minutes, an evening, or eight GPUs for days.",
 )
 @click.option(
     "--arms",

@@ -106,14 +106,14 @@ _CHOICES = (
     ),
     ("guards against strangers", "off; a node started by hand has them on"),
 )
-_TINY_CHOICES = (
+_DEMO_CHOICES = (
     (
         "model and questions",
         "0.6 million parameters and five short tasks, not 0.5 billion and nine datasets",
     ),
     ("learning rate", "3e-4 unless an arm names another: ratios depend on it"),
-    *_CHOICES,
 )
+_TINY_CHOICES = (*_DEMO_CHOICES, *_CHOICES)
 _PAPER_CHOICES = (
     ("variant of the model", "Qwen/Qwen2.5-0.5B-Instruct"),
     ("temperature", "1.0, as in the authors' code"),
@@ -137,6 +137,28 @@ _PAPER_CHOICES = (
 )
 
 _ALL = (
+    Preset(
+        name="demo",
+        text="do nodes learn from each other: four real nodes, a minute or two on two cores",
+        arms=("4/4",),
+        scenarios=("alike",),
+        seeds=(0,),
+        num_nodes=4,
+        rounds=140,
+        runner="processes",
+        model="tiny",
+        manifest="tiny",
+        settings={
+            "policy.device": "cpu",
+            "policy.threads": "1",
+            "evaluate.num_questions": "128",
+            "evaluate.completions": "4",
+            "evaluate.every_rounds": "0",
+        },
+        rates=_TINY_RATES,
+        parameters=0.4e6,
+        choices=_DEMO_CHOICES,
+    ),
     Preset(
         name="smoke",
         text="does it work: four arms, one seed, minutes on two cores",

@@ -1,6 +1,5 @@
 """The demo's own promises: it learns, it says so by its exit code, and it leaves no process behind, also on Ctrl-C."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from swarmd.experiment.reporting.learned import Learned
+from swarmd.experiment.reporting.results import read_experiment
 from tests.e2e.watch import alive, descendants, until
 
 
@@ -26,22 +27,30 @@ def runs(tmp_path: Path) -> Path:
 def test_four_nodes_learn_from_each_other(runs: Path) -> None:
     process = demo(runs, "--seed", "2")
     assert process.wait(400) == 0, (runs.parent / "demo.log").read_text()
-    (report,) = [json.loads(path.read_text()) for path in runs.glob("*/report.json")]
-    assert report["learned"]
-    assert len(report["nodes"]) == 4
-    for node in report["nodes"]:
-        assert node["ratio"] >= 5
-        assert node["held_out_gain_standard_errors"] >= 3
-        assert node["held_out_before"][2] >= 500
-        assert len(node["used_by_author"]) == 3
-        assert node["rejected"] == 0
-    assert next(runs.glob("*/reward.png")).stat().st_size > 10_000
+    (folder,) = runs.iterdir()
+    (cell,) = read_experiment(folder).cells
+    assert len(cell.nodes) == 4
+    for node in cell.nodes:
+        found = Learned.of(node)
+        assert found.ratio >= 5
+        assert found.gain_errors is not None
+        assert found.gain_errors >= 3
+        assert len(node.used_by_author) == 3
+        assert node.num_rejected == 0
+    assert "Every node" in (folder / "report" / "report.md").read_text()
+    assert next(folder.glob("report/*.png")).stat().st_size > 10_000
 
 
 def test_a_run_too_short_to_learn_is_a_failure(runs: Path) -> None:
-    process = demo(runs, "--minutes", "0.15", "--nodes", "2")
+    process = demo(runs, "--rounds", "8", "--nodes", "2")
     assert process.wait(200) == 1
-    assert "NOT shown:" in (runs.parent / "demo.log").read_text()
+    assert "NOT shown:\nnode-0: reward rose" in (runs.parent / "demo.log").read_text()
+
+
+def test_a_run_that_cannot_end_in_time_is_a_failure(runs: Path) -> None:
+    process = demo(runs, "--minutes", "0.15")
+    assert process.wait(100) == 1
+    assert "NOT shown: the run did not come to its end" in (runs.parent / "demo.log").read_text()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

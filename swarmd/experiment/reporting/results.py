@@ -5,6 +5,7 @@ Everything in such a folder is somebody's text: types are checked and strings bo
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,10 @@ class Evaluations:
 
 @dataclass(frozen=True)
 class FinishedNode:
-    """One node of a cell: what it was, and its rounds as columns (NaN where a record had none)."""
+    """One node of a cell: what it was, and its rounds as columns (NaN where a record had none).
+
+    `used_by_author` counts external rollouts that the node used, by peer id; `num_rejected` counts messages that it rejected.
+    """
 
     name: str
     model: str
@@ -56,6 +60,8 @@ class FinishedNode:
     round_R: Array
     columns: dict[str, Array]
     evaluations: Evaluations | None
+    used_by_author: dict[str, int]
+    num_rejected: int
 
     def column(self, name: str) -> Array | None:
         """One column, or None if any round lacks it."""
@@ -194,7 +200,16 @@ def _node(described: dict[str, Any], place: Path) -> FinishedNode:
         round_R=np.array(list(records), dtype=float),
         columns={name: np.array([_number(row.get(name)) for row in rows]) for name in COLUMNS},
         evaluations=_evaluations(place / "evaluations.jsonl"),
+        used_by_author=_used_by_author(rows),
+        num_rejected=int(rows[-1].get("rejected") or 0),
     )
+
+
+def _used_by_author(rows: list[dict[str, Any]]) -> dict[str, int]:
+    used: Counter[str] = Counter()
+    for row in rows:
+        used.update({_text(name): int(num) for name, num in _object(row.get("used_by_author") or {}).items()})
+    return dict(used)
 
 
 def _evaluations(path: Path) -> Evaluations | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from swarmd.experiment.reporting import statistics
+from swarmd.experiment.reporting import learned, statistics
 from swarmd.experiment.reporting.curves import Array
 from swarmd.experiment.reporting.document import Block, Heading, Table, Text
 from swarmd.experiment.reporting.hypotheses import NAMED
@@ -67,6 +67,7 @@ def scenario_tables(experiment: Experiment, scenario: str) -> list[Block]:
         _table(cells, _SIGNAL, {}),
         Heading(3, "Every seed"),
         _by_seed(cells),
+        *_by_node(cells),
     ]  # fmt: skip
 
 
@@ -123,6 +124,12 @@ def _by_seed(cells: dict[str, list[FinishedCell]]) -> Table:
             values = [mean_of([_reduced(cell, name, np.mean)], 3) for name in _BY_SEED]
             rows.append([arm, str(cell.seed), *values])
     return Table(["arm", "seed", *(MEASURES[name].title for name in _BY_SEED)], rows)
+
+
+def _by_node(cells: dict[str, list[FinishedCell]]) -> list[Block]:
+    """Every node's own figures, where there is a single cell."""
+    found = [cell for of_arm in cells.values() for cell in of_arm]
+    return [Heading(3, "Every node"), learned.table(found[0])] if len(found) == 1 else []
 
 
 def with_interval(values: Sequence[float | None], digits: int) -> str:

@@ -24,6 +24,9 @@ of them: its ratio is biased upwards and its interval does not cover what it cla
 def verdict_blocks(found: Sequence[Verdict]) -> list[Block]:
     """Verdicts by scenario and group, horizons, single nodes, and what was not run."""
     run = [v for v in found if v.state != NOT_RUN]
+    if not run:
+        text = "No comparison could be made: no two arms of a claim have finished cells."
+        return [Heading(2, "Verdicts"), Text(text)]
     blocks: list[Block] = [
         Heading(2, "Verdicts"),
         Text(_READING),
@@ -34,8 +37,6 @@ def verdict_blocks(found: Sequence[Verdict]) -> list[Block]:
             blocks += [Heading(3, f"{group} ({scenario})"), _verdict_table(chosen)]
             blocks += [Text(f"{v.hypothesis.question} {note}.") for v in chosen for note in v.notes]
             blocks += [block for v in chosen if v.nodes for block in _node_table(v)]
-    if not run:
-        blocks.append(Text("No comparison could be made: no two arms of a claim have finished cells."))
     return [*blocks, *_horizons(run), *_not_run([v for v in found if v.state == NOT_RUN])]
 
 
@@ -48,6 +49,8 @@ def summary(found: Sequence[Verdict]) -> str:
         h = v.hypothesis
         figures = f"{effect_of(v)} ({interval_of(v, v.estimate)})"
         lines.append(f"{v.state:<14} {figures:<26} {len(v.seeds)} seeds  {h.scenario}: {h.question}")
+    if not lines:
+        return "no two arms of a claim to compare"
     num = sum(v.state == NOT_RUN for v in found)
     return "\n".join([*lines, f"{num} claims were not run"])
 

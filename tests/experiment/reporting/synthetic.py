@@ -36,6 +36,7 @@ class Synthetic:
     foreign: float = 1.0  # factor on datasets that a node does not generate
     shortfall: float = 0.0  # of four externals a round
     late_speed: float = 1.0  # how much faster a late joiner goes through the course
+    used_of: tuple[str, ...] = ()  # authors of whom a rollout is used in each round
 
 
 def write_experiment(
@@ -113,7 +114,7 @@ def _record(number: int, reward: float, what: Synthetic, rng: random.Random) -> 
         "num_generated": 4, "num_generated_informative": rng.randrange(4), "num_generated_tokens": what.generated_tokens,
         "num_tokens_local": what.trained_tokens / 2, "num_tokens_external": what.trained_tokens / 2, "num_own": 4,
         "num_own_informative": 2, "num_external": 4 - what.shortfall, "shortfall": what.shortfall,
-        "num_pool": 20, "num_pool_informative": 10,
+        "num_pool": 20, "num_pool_informative": 10, "used_by_author": dict.fromkeys(what.used_of, 1), "rejected": 0,
         "external_age_s": None if number == 1 else 3.0, "seconds_generate": what.seconds / 2, "seconds_update": what.seconds / 2,
     }  # fmt: skip
 
