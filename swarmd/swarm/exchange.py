@@ -17,11 +17,13 @@ import msgpack
 import trio
 from libp2p.custom_types import TProtocol
 from libp2p.exceptions import BaseLibp2pError
+from libp2p.io.exceptions import IncompleteReadError
 from libp2p.peer.id import ID
 
 import swarmd
 from swarmd.protocol.wire import refuse_extension
 from swarmd.swarm.addresses import PeerAddress, parse
+from swarmd.swarm.hardening.stream_names import read_exactly
 
 PROTOCOL = TProtocol("/swarmd/peers/1")
 # 32 addresses of 350 bytes fit the frame. A small swarm is told in one answer, a large one bit by bit.
@@ -112,20 +114,13 @@ async def read_question(stream: Any) -> Frame:
 
 
 async def _read_body(stream: Any) -> bytes:
-    size = int.from_bytes(await _read_exactly(stream, 2), "big")
-    if size > FRAME_BYTES_MAX:
-        raise BadFrame("too long")
-    return await _read_exactly(stream, size)
-
-
-async def _read_exactly(stream: Any, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        chunk = await stream.read(size - len(data))
-        if not chunk:
-            raise BadFrame("ended early")
-        data += chunk
-    return data
+    try:
+        size = int.from_bytes(await read_exactly(stream, 2), "big")
+        if size > FRAME_BYTES_MAX:
+            raise BadFrame("too long")
+        return await read_exactly(stream, size)
+    except IncompleteReadError as error:
+        raise BadFrame("ended early") from error
 
 
 async def _reset(stream: Any) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from swarmd.atomic import write_atomically
 from swarmd.errors import DiskFull
+from swarmd.reading import read_within
 from swarmd.recent import Recent
 from swarmd.swarm.addresses import PeerAddress, parse
 from swarmd.swarm.nets import net_of
@@ -40,11 +41,10 @@ class PeerBook:
         if self.path is None:
             return
         try:
-            with self.path.open("rb") as file:
-                data = file.read(_FILE_BYTES_MAX + 1)
+            data = read_within(self.path, _FILE_BYTES_MAX)
         except FileNotFoundError:
             return
-        except OSError:
+        except (OSError, ValueError):
             self.num_corrupt += 1
             return
         self._read(data)
@@ -85,8 +85,6 @@ class PeerBook:
 
     def _read(self, data: bytes) -> None:
         try:
-            if len(data) > _FILE_BYTES_MAX:
-                raise ValueError("too long")
             content = json.loads(data)
             if content["version"] != _VERSION:
                 raise ValueError("another version")

@@ -30,13 +30,13 @@ async def _read_name(communicator: Any) -> str:
         raise MultiselectCommunicatorError("too many names")
     communicator.num_names = num
     try:
-        first = (await _read_exactly(communicator.read_writer, 1))[0]
+        first = (await read_exactly(communicator.read_writer, 1))[0]
         size = first & 0x7F
         if first & 0x80:
-            size |= (await _read_exactly(communicator.read_writer, 1))[0] << 7
+            size |= (await read_exactly(communicator.read_writer, 1))[0] << 7
         if not 0 < size <= NAME_BYTES_MAX:
             raise MultiselectCommunicatorError("the name is empty or too long")
-        name = (await _read_exactly(communicator.read_writer, size)).decode()
+        name = (await read_exactly(communicator.read_writer, size)).decode()
     except (IOException, UnicodeDecodeError) as error:
         raise MultiselectCommunicatorError("no name") from error
     if not name.endswith("\n"):
@@ -44,11 +44,12 @@ async def _read_name(communicator: Any) -> str:
     return name[:-1]
 
 
-async def _read_exactly(reader: Any, size: int) -> bytes:
+async def read_exactly(reader: Any, size: int) -> bytes:
+    """So many bytes, in however many pieces they come. Raises IncompleteReadError where the stream ends before."""
     data = b""
     while len(data) < size:
         chunk = await reader.read(size - len(data))
         if not chunk:
-            raise IncompleteReadError("the stream ended in a name")
+            raise IncompleteReadError("the stream ended early")
         data += chunk
     return data

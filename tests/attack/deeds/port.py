@@ -52,10 +52,11 @@ async def squat(ring: Ring) -> None:
     async with trio.open_nursery() as nursery:
         for port in ring.local_ports:
             for number in range(SQUATTERS_IN_COMPANY if ring.in_company else SQUATTERS_PER_VICTIM):
-                nursery.start_soon(_squat, ring, port, OPENINGS[number % len(OPENINGS)])
+                nursery.start_soon(hold_open, ring, port, OPENINGS[number % len(OPENINGS)], True)
 
 
-async def _squat(ring: Ring, port: int, opening: bytes) -> None:
+async def hold_open(ring: Ring, port: int, opening: bytes, drips: bool = False) -> None:
+    """Keep one connection open after some bytes, silent or dripping, and open it again whenever it is closed."""
     while True:
         with suppress(OSError, trio.BrokenResourceError):
             ring.counted["dials"] += 1
@@ -65,7 +66,7 @@ async def _squat(ring: Ring, port: int, opening: bytes) -> None:
                 try:
                     await stream.send_all(opening)
                     while not await _closed_within(stream, AGAIN_S):
-                        await stream.send_all(b"x")
+                        await stream.send_all(b"x" * drips)
                 finally:
                     ring.counted["held"] -= 1
         await trio.sleep(AGAIN_S)

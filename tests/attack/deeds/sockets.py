@@ -9,6 +9,7 @@ from typing import Any
 import msgpack
 import trio
 
+from tests.attack.deeds.port import hold_open
 from tests.attack.peer import HostilePeer
 from tests.attack.ring import Ring
 
@@ -53,23 +54,7 @@ async def half_open(ring: Ring) -> None:
     async with trio.open_nursery() as nursery:
         for victim in ring.victims:
             for number in range(HALF_OPEN_IN_COMPANY if ring.in_company else HALF_OPEN_PER_VICTIM):
-                nursery.start_soon(_hold_open, ring, victim, openings[number % len(openings)])
-
-
-async def _hold_open(ring: Ring, victim: str, opening: bytes) -> None:
-    while True:
-        with suppress(OSError, trio.BrokenResourceError):
-            ring.counted["dials"] += 1
-            async with await trio.open_tcp_stream("127.0.0.1", port_of(victim)) as stream:
-                ring.counted["held"] += 1
-                ring.counted["opened"] += 1
-                try:
-                    await stream.send_all(opening)
-                    while await stream.receive_some(4096):
-                        pass
-                finally:
-                    ring.counted["held"] -= 1
-        await trio.sleep(1)
+                nursery.start_soon(hold_open, ring, port_of(victim), openings[number % len(openings)])
 
 
 async def garbage_everywhere(ring: Ring) -> None:
