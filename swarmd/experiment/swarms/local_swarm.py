@@ -1,6 +1,6 @@
 """Several real nodes on this machine: separate processes, identities, ports and directories; the first is the bootstrap.
 
-Used by the demo, the benchmarks and the end-to-end tests. Leaving the context leaves no process behind.
+Used by experiments over real nodes, the benchmarks and the end-to-end tests. Leaving the context leaves no process behind.
 """
 
 import contextlib

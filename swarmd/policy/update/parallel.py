@@ -59,11 +59,6 @@ class ParallelLearner(Learner):
         self._ranks: Ranks | None = None
         self._num_steps = 0
 
-    @property
-    def rank_pids(self) -> list[int]:
-        """Of the other ranks, empty while there are none."""
-        return self._ranks.pids if self._ranks else []
-
     def release(self) -> None:
         self._end_ranks()
         super().release()

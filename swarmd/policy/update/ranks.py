@@ -53,10 +53,6 @@ class Ranks:
             self.close()
             raise
 
-    @property
-    def pids(self) -> list[int]:
-        return [process.pid for process in self._processes]
-
     def send(self, number: int, message: dict[str, Any]) -> None:
         """To the rank `number` + 1."""
         try:
