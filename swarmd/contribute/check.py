@@ -18,7 +18,7 @@ from swarmd.protocol.wire import split
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A rollout that every node takes. `reasons` counts answers that earned 0 unseen, by the scorer's reason."""
+    """A rollout that every node takes. `reasons` counts the answers that the scorer gave 0 without scoring them, by its reason."""
 
     line: Line
     rollout: Rollout

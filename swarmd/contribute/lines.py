@@ -15,7 +15,7 @@ from swarmd.protocol.types import INTEGER_MAX
 # No swarm takes a rollout of more than 4 MiB (`Limits.body_bytes_max`), the shipped ones 256 KiB. Twice that leaves room for
 # escapes.
 LINE_BYTES_MAX = 8 * 2**20
-# 64 full messages: half a minute of sending.
+# 64 full messages, which take half a minute to send.
 LINES_MAX = 4096
 FILE_BYTES_MAX = 256 * 2**20
 _KEYS = {"dataset": str, "counter": int, "completions": list}

@@ -14,8 +14,8 @@ from swarmd.loops.ports import Caller
 # The daemon itself gives up after 60 s.
 DAEMON_S = 75.0
 STATS_S, PUBLISH_S = 10.0, 30.0
-# After the last message of a process that will end: it is announced to peers that are no neighbours at each heartbeat of a second,
-# and they ask for it. At half, one late heartbeat costs that; at double, everybody waits longer.
+# Seconds that a process waits after its last message. Each heartbeat of a second announces the message to peers that are no
+# neighbours, and they ask for it.
 LINGER_S = 4.0
 
 

@@ -21,12 +21,12 @@ from swarmd.protocol.types import Rollout, RolloutBatch
 from swarmd.protocol.wire import split
 
 LOOK_S = 0.25
-# Neighbours that forward (a mesh) come within some heartbeats of one second after the first peer. Without one, a message still
-# travels by gossip's announcements: half would often miss the faster way, double only delays that case.
+# Seconds to wait for neighbours that forward (a mesh). They come within some heartbeats of a second after the first peer. Without a
+# mesh a message still travels by gossip's announcements, more slowly.
 MESH_S_MAX = 10.0
-# Between two messages. A node looks at 50 a second of one peer (`NetworkLimits.messages_per_s_max`), and lets 256 wait for its
-# scorer, which needs up to 60 ms for the 64 rollouts of each. Two a second are an eighth of what that takes in; at double the time
-# a large file takes minutes, at an eighth of it slow nodes would drop other people's messages for ours.
+# Seconds between two messages. A node looks at 50 messages a second of one peer (`NetworkLimits.messages_per_s_max`) and lets 256
+# wait for its scorer, which needs up to 60 ms for the 64 rollouts of each. Two a second are an eighth of what the scorer takes in,
+# so that slow nodes need not drop other people's messages for ours.
 PACE_S = 0.5
 ATTEMPTS_MAX = 3
 RETRY_S = 1.0
@@ -106,7 +106,7 @@ class Sender:
         with trio.move_on_after(self.patience_s):
             while True:
                 await self._find_peers()
-                # made now: receivers refuse what is older than some minutes, and people take their time
+                # Sealed only now: receivers refuse a message that is older than some minutes, and people take their time.
                 message = seal(batch, self.identity, self.manifest, self.policy, self.now_ms())
                 opened = self.ledger.begin(answers)
                 with trio.CancelScope(shield=True):  # patience ends between messages, never within one

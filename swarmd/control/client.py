@@ -10,7 +10,7 @@ from typing import Any
 
 from swarmd.errors import NotRunning, SwarmdError, Temporary
 
-# The longest answer of a node is that of its rounds, some MB. Whoever listens at a path may be somebody else.
+# Bytes of an answer. The longest answer of a node, its rounds, has some MB. Somebody else may listen at the path.
 ANSWER_BYTES_MAX = 32 * 2**20
 
 
@@ -26,7 +26,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
     def end(self) -> None:
-        """From another thread: the time for the whole answer is over, however many bytes still drip in."""
+        """End the call from another thread: the time for the whole answer is over, even while bytes still come in."""
         self.is_late = True
         with suppress(OSError, AttributeError):  # it is closed already
             self.sock.shutdown(socket.SHUT_RDWR)

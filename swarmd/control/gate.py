@@ -29,7 +29,7 @@ def gate_of(hosts: frozenset[str]) -> Gate:
 
 
 def host_is_ours(raw: bytes, hosts: frozenset[str]) -> bool:
-    """Whether this is what a client of this machine's calls it, with or without a port."""
+    """Whether a client on this machine would call the machine by this name, with or without a port."""
     if len(raw) > HOST_BYTES_MAX:
         return False
     name = re.sub(r":[0-9]{1,5}\Z", "", raw.decode("ascii", "replace").lower())
@@ -43,7 +43,7 @@ def host_is_ours(raw: bytes, hosts: frozenset[str]) -> bool:
 
 
 def _is_of_another_site(fields: dict[bytes, bytes]) -> bool:
-    """Browsers add `Origin` to what a script asks of another site, and say of everything whence it comes and what for.
+    """Browsers add `Origin` to a script's request to another site, and say of every request where it comes from and what for.
 
     A person who follows a link to /metrics is let in.
     """

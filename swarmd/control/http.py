@@ -22,7 +22,7 @@ HEADERS_BYTES_MAX = 16 * 1024
 READ_BYTES = 4096  # the headers of a request are bounded to within one read of this
 # What a listener that takes bodies allows: one message of the protocol (60 KB), with room.
 BODY_BYTES_MAX = 64 * 1024
-# What a client may still send while it reads an answer that came before its request was whole.
+# Bytes that a client may still send while it reads an answer that came before its request was whole.
 LINGER_BYTES_MAX = 1024 * 1024
 
 

@@ -32,14 +32,14 @@ class Place:
 
 
 class Places:
-    """At most `num_max`. A connection has one request, so the one that came first has waited longest for its client."""
+    """At most `num_max` places. A connection has one request, so the first connection has waited longest for its client."""
 
     def __init__(self, num_max: int, patience_s: float) -> None:
         self._num_max, self._patience_s = num_max, patience_s
         self._taken: dict[Place, None] = {}  # in order of arrival
 
     def take(self) -> Place | None:
-        """A place; when all are taken, that of the connection that waited longest. None when we are at work for every one."""
+        """A free place, or the place of the connection that waited longest. None while the node works for every connection."""
         if len(self._taken) >= self._num_max and not self.make_room():
             return None
         place = Place(self._patience_s)

@@ -18,11 +18,12 @@ from swarmd.control.places import Place, Places
 from swarmd.errors import PortTaken
 from swarmd.owned import make_own
 
-# Of one listener. Prometheus, probes and commands are some; twice this leaves most of the 256 descriptors that macOS gives.
+# Connections of one listener. Two listeners leave half of the 256 descriptors that macOS gives.
 CONNECTIONS_MAX = 64
 # From the first byte of a connection to its last, without the time that the handler takes: Prometheus gives a scrape ten seconds.
 PATIENCE_S = 10.0
-# After an accept that failed. Linux fails it for want of a descriptor also when nobody waits; ten tries a second cost nothing.
+# Pause after an accept that failed. Linux fails it for want of a descriptor also when nobody waits; ten tries a second cost
+# nothing.
 ACCEPT_PAUSE_S = 0.1
 
 log = logging.getLogger(__name__)

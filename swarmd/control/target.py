@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# The longest of ours is a ban: its reason of 200 letters is 2,400 bytes when every letter takes four escaped ones.
+# Bytes of a target. The longest is a ban: its reason of 200 letters takes 2,400 bytes when every letter is four escaped bytes.
 TARGET_BYTES_MAX = 4096
 # Four times the fields of the request that has most (a ban).
 FIELDS_MAX = 12

@@ -9,9 +9,8 @@ from typing import Literal
 
 Scale = Literal["std", "none"]
 
-# TRL's constant. Rewards lie in [0, 1] and the smallest spread of eight of them that means anything (0.01 against 0) has a
-# standard deviation of 3.5e-3, so half or double moves that advantage by under 3 %; at 0 two rewards that differ only by
-# rounding would get full-sized advantages.
+# TRL's constant. It keeps two rewards that differ only by rounding from full-sized advantages. The smallest spread of eight rewards
+# that means anything (0.01 against 0) has a standard deviation of 3.5e-3, and loses under 3 % of its advantage.
 EPS = 1e-4
 
 
@@ -24,10 +23,10 @@ def is_informative(rewards_G: Sequence[float]) -> bool:
 
 
 def level(rewards_G: Sequence[float], spread_min: float) -> list[float]:
-    """The rewards, or their mean for each where the best and the worst lie less than `spread_min` apart: that teaches nothing.
+    """The rewards; or their mean for each, where the best and the worst lie less than `spread_min` apart and so teach nothing.
 
-    Dividing by the standard deviation blows crumbs up: one 0.05 among seven 0.01, which a scorer pays for the shape of a wrong
-    answer, has an advantage of +2.5, as much as the only right answer among eight. The mean stays, so that measured rewards do.
+    Dividing by the standard deviation blows crumbs up. One 0.05 among seven 0.01, which a scorer pays for the shape of a wrong
+    answer, has an advantage of +2.5, as much as the only right answer among eight. The mean stays the same, and so do means of it.
     """
     # Rewards like 0.1 + 0.05 miss their sum by a rounding error, which must not decide.
     if max(rewards_G, default=0.0) - min(rewards_G, default=0.0) >= spread_min - 1e-9:

@@ -1,8 +1,8 @@
 """How well other authors answer, against this node: moving means of rewards that this node itself gave.
 
-Every rollout that is scored counts, informative or not: an author whose answers are always right teaches nothing and is capable.
-Nothing an author says of itself is used. What it withholds is: one that shares only its good answers looks better than it is,
-which earns it at most the weight that everybody has by default.
+Every scored rollout counts, informative or not: an author whose answers are always right teaches nothing and is capable. Nothing
+that an author says of itself is used. An author that shares only its good answers looks better than it is, and gains at most the
+weight that everybody has by default.
 """
 
 import math
@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 from swarmd.recent import Recent
 
-# Rollouts over which a mean moves. At half, the ratio of two equal policies strays by a fifth; at double it lags behind a policy
-# that learns.
+# Rollouts over which a mean moves. Over 32, the ratio of two equal policies strays by a fifth.
 WINDOW = 64
-# Rollouts below which a mean says nothing. At half, a beginner's one lucky rollout moves the ratio by a tenth.
+# Rollouts below which a mean says nothing. Of 8, a beginner's one lucky rollout moves the ratio by a tenth.
 ROLLOUTS_MIN = 16
 # Past it the author heard of longest ago is forgotten: identities cost nothing. 4,096 are a megabyte.
 AUTHORS_MAX = 4096

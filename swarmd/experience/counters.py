@@ -1,7 +1,7 @@
 """The node's question counter: every number is given out once, whatever dies in between.
 
-It lives in a file of its own, because the buffer may be moved aside when it is damaged, and a counter that began anew would make
-questions that the swarm has already seen: every other node would drop the rollouts on them as duplicates.
+The counter lives in a file of its own, because a damaged buffer may be moved aside. A counter that began anew would ask questions
+that the swarm has seen, and every other node would drop the rollouts as duplicates.
 """
 
 import sqlite3

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from swarmd.experience.rollouts import ScoredRollout
 
-# Other people's text in one training set. Their rollouts may have 256 KB each: 257 of them would not fit the frame to the child
-# (64 MiB), and a peer could have every round of a node with a large J fail. At double, own rollouts find too little room beside it.
+# Bytes of other people's text in one training set. A rollout of theirs may have 256 KB. 257 such rollouts would not fit the frame
+# to the child (64 MiB), so a peer could have every round of a node with a large J fail. Own rollouts need the rest of the frame.
 EXTERNAL_BYTES_MAX = 24 * 2**20
 
 
 def within_bytes(rollouts: Sequence[ScoredRollout], size_bytes_max: int) -> list[ScoredRollout]:
-    """Those that fit in their order, by the bytes of their texts; one that does not fit leaves the room to the next."""
+    """The rollouts that fit, in order, by the bytes of their texts. A rollout that does not fit leaves its room to the next."""
     fitting, left = [], size_bytes_max
     for rollout in rollouts:
         size = sum(len(completion.text.encode()) for completion in rollout.completions)

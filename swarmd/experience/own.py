@@ -1,7 +1,7 @@
 """One round's own experience: the rollouts kept for its update, and what was measured of everything generated for it.
 
-The two differ where more is generated than kept. The fresh reward, the yardstick by which policies are compared, is of everything:
-a mean over what was kept because it is informative would say more of the choice than of the policy.
+The two differ where more is generated than kept. The fresh reward compares policies, so it is the mean of everything generated. A
+mean over the rollouts that were kept for being informative would say more of the choice than of the policy.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The node's own rollouts between generation and update: a round's whole, in order, lost with the process.
 
-The pool itself says when the next batch may be begun: a batch is used after those ahead of it, so what lies ahead bounds how many
-updates will be between its generation and its use.
+The pool says when the next batch may be begun. A batch is used after the batches ahead of it, so their number is the number of
+updates between its generation and its use.
 """
 
 from collections import deque

@@ -52,15 +52,15 @@ def draw_limited(
 ) -> list[int]:
     """As `draw`, with at most `holder_max` rows of one holder, and at most so many as `limits` has for it.
 
-    A holder is an author, or several who count as one. Each draw is the strategy's among the candidates that may still be drawn:
-    once a limit is reached those of its holder may not. Nothing else changes, so `uniform` stays uniform among the others.
+    A holder is an author, or several who count as one. The strategy draws among the candidates that may still be drawn. Once a
+    holder reaches its limit, its candidates may not. Nothing else changes, so `uniform` stays uniform among the other candidates.
     """
     limits = {name: limit for name, limit in limits.items() if limit < num}
     if holder_max >= num and not limits:
         return draw(candidates, num, rng, strategy)
     num_of: Counter[bytes] = Counter()
     rows: list[int] = []
-    # every strategy draws one after the other, so passing over some leaves the order of the others as it would be without them
+    # Every strategy draws one rollout after another, so passing over some leaves the order of the others as it is.
     for candidate in _one_by_one(candidates, rng, strategy):
         if len(rows) == num:
             break

@@ -14,13 +14,11 @@ from typing import Any, Final, NamedTuple
 from swarmd.experience.advantages import is_informative
 from swarmd.experience.sampling import Candidate
 
-# What a rollout's row, its index entries and its later tombstone take beside the payload: measured on 20,000 rollouts, rounded
-# up. At half, the file outgrows the byte bound by a few per cent; at double, small rollouts are evicted early.
+# Bytes of a rollout's row, its index entries and its later tombstone, beside the payload: measured on 20,000 rollouts, rounded up.
 ROW_BYTES = 400
 
-# Tombstones need only cover the time in which the wire still accepts an old message (ten minutes by the default manifest); after
-# that the age rule keeps it out. 200,000 of them are 300 a second for that long and about 30 MB; at half, a flood of 150 a second
-# could bring evicted rollouts back.
+# Tombstones, about 30 MB. They cover the time in which the wire still accepts an old message: ten minutes by the default
+# manifest, at 300 a second. After that the age rule keeps the message out.
 TOMBSTONES_MAX = 200_000
 
 USED_UP, UNINFORMATIVE, DRAWABLE = 0, 1, 2  # rollouts.worth: the lower, the earlier it is evicted
@@ -61,7 +59,7 @@ CREATE TRIGGER rollout_dropped AFTER DELETE ON rollouts BEGIN
 END
 """
 
-# Uses of a rollout that is quarantined: more than any setting allows (1,000), so it stays used up whatever is configured later.
+# Uses of a quarantined rollout: more than any setting allows (1,000), so the rollout stays used up whatever is configured later.
 QUARANTINED_USES = 1_000_000
 
 # Draws are remembered by the minute: 60 rows an author at the default age limit.
@@ -259,9 +257,9 @@ def _worst(db: sqlite3.Connection, cutoff_ms: int, author: bytes | None) -> int 
 
 
 def _oldest_of_largest(db: sqlite3.Connection, *, by_number: bool) -> int | None:
-    """The oldest informative rollout of whoever holds most of what there is too much of.
+    """The oldest informative rollout of the author who holds most, by number or by bytes.
 
-    Authors who are not proven count as one: else new names, one rollout each, would take the place of everybody who holds two.
+    Authors who are not proven count as one. New names with one rollout each would otherwise displace every author who holds two.
     """
     measure = "num" if by_number else "size_bytes"
     of_new = db.execute(f"SELECT coalesce(sum({measure}), 0) FROM authors WHERE NOT proven").fetchone()[0]

@@ -1,8 +1,8 @@
 """How much of what is drawn one author may be, whatever it sends. Pure.
 
-An author's part is what it sent that can teach: its informative rollouts that lie in the buffer, and those that were drawn within
-the age limit. A part counts for at most `parts_max` equal parts. Therefore k of N authors are at most k * parts_max / N of the
-pool, and to be that much they must have sent as many informative rollouts as the honest authors in whose place they are drawn.
+An author's part is the number of its informative rollouts that lie in the buffer or were drawn within the age limit. A part counts
+for at most `parts_max` equal parts. Therefore k of N authors are at most k * parts_max / N of the pool. To be that much they must
+have sent as many informative rollouts as the honest authors in whose place they are drawn.
 """
 
 import math
@@ -29,8 +29,8 @@ def rooms(
 ) -> dict[bytes, int]:
     """How many rollouts may still be drawn of each author whose part is above the line; no others are limited.
 
-    The line is never below `parts_max` equal parts of what was asked for. Where little is sent, or half of the authors send
-    next to nothing, those who send more still fill their share of a round.
+    The line is never below `parts_max` equal parts of what was asked for. Authors who send more than others therefore fill their
+    share of a round also where little is sent, or where half of the authors send next to nothing.
 
     Args:
         parts: of every author who was heard of, also where it is 0.

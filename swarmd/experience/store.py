@@ -15,9 +15,9 @@ from swarmd.errors import DiskFull, StateError, SwarmdError
 
 T = TypeVar("T")
 
-# Only another process that uses the file (`swarmd contribute`) can hold us up, for one transaction of its own.
+# Only another process that uses the file (`swarmd contribute`) can make this process wait, for one transaction.
 BUSY_TIMEOUT_S = 10.0
-# The write-ahead log is cut back to this after a checkpoint. A batch is under 1 MB; half or double only moves disk use.
+# The write-ahead log is cut back to this after a checkpoint. A batch is under 1 MB.
 LOG_BYTES_MAX = 16 * 2**20
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -145,7 +145,7 @@ class Store:
         self.moved_aside.append(target)
 
     def _explain(self, error: sqlite3.DatabaseError) -> SwarmdError | sqlite3.DatabaseError:
-        """The operator's version of an error that the machine causes; one of our own making stays as it is."""
+        """An error that the machine causes, in the operator's words. An error of our own making stays as it is."""
         code = _code(error)
         if code == sqlite3.SQLITE_FULL:
             return DiskFull(

@@ -1,7 +1,7 @@
 """The node's random streams: one independent generator for each purpose and number, derived and never stored.
 
-A stream follows from the node's private seed and the swarm's manifest, so no two nodes draw alike, nobody else can foresee a draw,
-and a restarted node goes on as if nothing had happened: the round and question numbers are all the state there is.
+A stream follows from the node's private seed and the swarm's manifest. No two nodes draw alike, and nobody else can foresee a draw.
+The round and question numbers are the only state, so a restarted node goes on as if nothing had happened.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Score one batch with as many workers as it takes: one, unless a text kills it, and none after the deadline.
 
-A worker that dies costs the item it was at, not the batch: the rest goes to a new worker. One that holds its place for too long is
-killed, and what is left of the batch is not scored.
+A worker that dies costs the item it was at; a new worker scores the rest of the batch. A worker that holds its place for too long
+is killed, and the rest of the batch is not scored.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from swarmd.questions.scorers import Reason, Score
 from swarmd.questions.worker import RECORD
 from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
 
-# A zygote that dies twice in one batch is not dying of an accident.
+# Zygotes that one batch may lose. A second death is no accident.
 _ZYGOTES_MAX = 2
 _CODES = {int(reason): reason for reason in Reason}
 _BY_SIGNAL = {int(signal.SIGSYS): Reason.FORBIDDEN_SYSCALL, int(signal.SIGXCPU): Reason.CPU_LIMIT}
@@ -43,7 +43,7 @@ class ScoredBatch:
     held_s: float = 0.0
 
     def give_up(self, items: Sequence[ScoreItem], reason: Reason, num_items: int | None = None) -> None:
-        """0 with this reason for the next items, or for all that are left."""
+        """Give the next `num_items`, or all that are left, 0 with this reason."""
         for item in items[len(self.scores_RG) :][:num_items]:
             self.scores_RG.append([Score(0.0, reason)] * len(item.texts))
 
@@ -81,7 +81,7 @@ def score_batch(
 def _run_worker(
     zygote: ZygoteProcess, items: Sequence[ScoreItem], batch: ScoredBatch, ends: float, held_s_max: float
 ) -> Reason | None:
-    """Let one worker score what is left; why it stopped before the end, or None when it did not."""
+    """Let one worker score what is left. Returns why it stopped before the end; None where it did not."""
     todo = items[len(batch.scores_RG) :]
     if time.monotonic() >= ends or batch.held_s > held_s_max:
         return Reason.DEADLINE
@@ -103,7 +103,7 @@ def _run_worker(
 
 
 def _end(zygote: ZygoteProcess, forked: dict[str, Any], batch: ScoredBatch, held_s: float) -> int:
-    """Kill the worker and add what it cost; how it ended."""
+    """Kill the worker, add its cost to the batch, and return its exit status."""
     worker_cpu_s = 0.0  # of a zygote that died with its workers nobody can tell
     try:
         ended = zygote.ask({"op": "end", "pid": forked["pid"]}, of=forked["zygote"])
@@ -133,7 +133,7 @@ def _collect(
 
 
 def _admitted(text: str) -> str | None:
-    """What a worker gets to see; None is scored as oversize without being sent."""
+    """The text as a worker sees it; None stands for a text that is oversize and not sent."""
     return text if fits(text) else None
 
 

@@ -1,6 +1,6 @@
 """What a dataset pays for answers that solve nothing: constants, copies of a piece of the question, and tiny programs.
 
-The best of each kind is chosen on one sample of questions and measured on another, so that no figure is owed to luck.
+One sample of questions chooses the best answer of each kind, and another sample measures it, so that luck makes no figure.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ from swarmd.questions.pieces import COPIES, KINDS, PROGRAMS, Answer
 from swarmd.questions.regenerate import DatasetChoice, Item, QuestionSource
 from swarmd.questions.scorers import score
 
-# Two authors that are nobody's key: every swarm has two samples of its own, and everybody draws the same ones.
+# Two authors that are nobody's key. A swarm's two samples are its own, and everybody draws the same ones.
 CHOSEN_ON, MEASURED_ON = bytes(32), b"\x01" + bytes(31)
-# The most frequent answers of the first sample that are tried; of the best constants found so far the last was the ninth.
+# Constants tried: the most frequent answers of the first sample. The best constant so far was never beyond the ninth.
 _FREQUENT_MAX = 40
 # A kind of question gets a constant of its own when the first sample holds it this often.
 _KIND_MIN = 20

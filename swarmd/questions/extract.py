@@ -1,14 +1,14 @@
 """Find the answer in a completion, in time linear in its length.
 
-Same result as reasoning_gym's `utils.extract_answer`, whose regular expression is quadratic: 100 kB of `<answer>` keep it busy for
-seconds, which a peer's text must not be able to do.
+The result is that of reasoning_gym's `utils.extract_answer`, whose regular expression is quadratic: a peer could keep it busy for
+seconds with 100 kB of `<answer>`.
 """
 
 from typing import Literal
 
 AnswerFormat = Literal["tags", "plain"]
 
-# A completion of 2,048 tokens is about 8 kB. Half of this would cut honest reasoning, double only helps a flood.
+# Bytes of a completion. One of 2,048 tokens has about 8 kB.
 COMPLETION_BYTES_MAX = 16_384
 ANSWER_CHARS_MAX = 20_000
 
@@ -33,7 +33,7 @@ def extract_answer(completion: str, answer_format: AnswerFormat) -> str | None:
 
 
 def answer_chars_max(oracle: str | None, without_oracle: int | None = None) -> int:
-    """How long an answer may be before it is not looked at: base rules search it, parsers build numbers from it."""
+    """The longest answer that is scored, in characters. Rules search the answer, and parsers build numbers from it."""
     if oracle is None and without_oracle is not None:
         return without_oracle
     return min(ANSWER_CHARS_MAX, 4 * len(oracle or "") + 128)

@@ -42,7 +42,7 @@ def score_spiral_matrix(answer: str, item: Mapping[str, Any]) -> float:
 def score_number_sorting(answer: str, item: Mapping[str, Any]) -> float:
     """1 for a list in the right order whose values are within 1 of the oracle's, as upstream has it.
 
-    Except that a NaN is no number: upstream pays full marks for `[NaN, NaN, NaN]`, since no comparison finds fault with it.
+    A NaN is no number here. Upstream pays full marks for `[NaN, NaN, NaN]`, since no comparison finds fault with it.
     """
     values = _loads(answer.replace("'", '"'))
     if not isinstance(values, list):

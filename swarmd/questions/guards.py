@@ -1,11 +1,11 @@
 """The guard table: every dataset a swarm may use, where it lies, what may be set, and who scores it.
 
-A dataset gets a line here after its upstream source was read for three things: it regenerates byte for byte everywhere, its scorer
-runs no code on text (no `eval`, `exec`, sympy's `parse_expr`) and costs little for any text under the caps, and no constant answer
-earns much. `own` names our scorer where upstream's is not harmless. Any other dataset is refused whatever the sandbox: within a
-complete one, a text that reaches `eval` still patches the scorer and writes its own reward. A sandbox protects the machine, not the
-rewards. To add one: read the source, add the line, run `python -m swarmd.questions.selftest --write`, and let
-`tests/questions/test_upstream.py` compare.
+A dataset gets a row here after somebody read its upstream source for three things. It regenerates byte for byte everywhere. Its
+scorer runs no code on text (no `eval`, `exec`, sympy's `parse_expr`) and costs little for any text under the caps. No constant
+answer earns much. `own` names our scorer where upstream's is not harmless.
+
+Any other dataset is refused, whatever the sandbox. A text that reaches `eval` within a complete sandbox still patches the scorer
+and writes its own reward: a sandbox protects the machine, not the rewards. `docs/hacking.md` says how to add a dataset.
 
 For a small policy: safe ones with short prompts and short answers (median characters of prompt -> answer with the defaults,
 reasoning_gym 0.1.25). Their wording is fixed, so with a tokeniser that knows it a prompt is 5 to 20 tokens:

@@ -1,15 +1,15 @@
 """How long a worker holds its place: the time since its fork, less the time for which it waited for a core.
 
-Our scorers compute and never sleep. A worker that sleeps costs no CPU time, yet the next batch waits for it. So an author pays for
-the time held, and too much of it ends the worker. An honest worker waits for a core on a busy machine: Linux tells for how long,
-and that time is not counted.
+Our scorers compute and never sleep. A worker that sleeps costs no CPU time, yet the next batch waits for it. An author therefore
+pays for the time held, and a worker that holds its place too long is killed. An honest worker waits for a core on a busy machine.
+Linux tells for how long, and that time is not counted.
 """
 
 import contextlib
 import os
 import time
 
-# Between looks at a worker that writes nothing, which cost 30 us each.
+# Poll interval while a worker writes nothing. A look costs 30 us.
 LOOK_S = 0.05
 # Where the system does not tell how long a process waited for a core, an honest worker may hold its place this many times as long:
 # two cores with sixteen busy processes.
@@ -28,7 +28,7 @@ class Hold:
         self._held_s_max = held_s_max if told else held_s_max * UNTOLD
 
     def held_s(self) -> float:
-        """So far; a process that is gone or that nothing is told of never waited for a core."""
+        """Seconds held so far. A process that is gone, or that the system tells nothing of, counts as never waiting for a core."""
         return max(0.0, time.monotonic() - self._began - (self._waiting_s() - self._waited_s))
 
     def until(self) -> float:

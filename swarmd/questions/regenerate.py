@@ -25,7 +25,7 @@ from swarmd.questions.parameters import check_order
 SEED_LIMIT = 2**31
 # The release that the known digests were made with; pyproject.toml says the same.
 RELEASE = "0.1.25"
-# How many seeds in a row may have a question that is not asked. Half of them do with the shipped parameters: 2^-16 is left.
+# Seeds tried in a row for a question that is asked. With the shipped parameters half of the seeds have none, so 2^-16 is left.
 TRIES_MAX = 16
 _PACKAGE = "reasoning_gym"
 
@@ -73,7 +73,7 @@ class QuestionSource:
         """The item of this seed; with an exact rule, of the first seed from this one on whose question has a right answer.
 
         Raises:
-            ValueError: the seed is no int (bools are not) of [0, 2^31); upstream would take it and give an alias or a random item.
+            ValueError: the seed is no int of [0, 2^31) (a bool is none); upstream would take it and give an alias or a random item.
                 Or none of `TRIES_MAX` seeds has a question to ask.
         """
         if type(seed) is not int or not 0 <= seed < SEED_LIMIT:

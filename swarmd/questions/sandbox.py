@@ -1,7 +1,7 @@
 """Take from a forked worker everything it does not need, step by step, and say which steps this machine allowed.
 
-Rlimits alone contain neither files nor sockets; landlock without seccomp lets a pathname socket through; together nothing got out
-(21 payloads, as root and as an ordinary user). There is no way back: only for a process that will be killed.
+Rlimits alone contain neither files nor sockets. Landlock without seccomp lets a pathname socket through. With all of them nothing
+got out (21 payloads, as root and as an ordinary user). A lockdown cannot be undone, so it is for a process that will be killed.
 """
 
 import ctypes
@@ -21,9 +21,9 @@ SandboxMode = Literal["best-effort", "require", "off"]
 _NOBODY = 65534
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 
-# A zygote maps 60 to 200 MB (numpy, sympy): half would not hold the larger one, double would let hostile text fill a small node.
+# Bytes of address space. A zygote maps 60 to 200 MB (numpy, sympy).
 MEMORY_BYTES_MAX = 512 << 20
-# Backstop behind the deadline, which kills from outside.
+# CPU seconds: a backstop behind the deadline, which kills from outside.
 CPU_S_MAX = 30
 _FILES_MAX = 64
 

@@ -1,8 +1,8 @@
 """The reward of one completion for one regenerated item: caps first, then the guarded or upstream rule, then a finite [0, 1].
 
-Nothing here evaluates text. What it guards against beyond that: upstream rules that raise, return NaN, or leave [0, 1]. A value
-far above 1 counts 0, not 1: where upstream's rule breaks down (calendar_arithmetic with a negative oracle pays exp(+5 x error)),
-clamping would give every wrong answer full marks.
+Nothing here evaluates text. The module also guards against upstream rules that raise, return NaN, or leave [0, 1]. A value far
+above 1 counts 0 and not 1. Upstream's rule breaks down in places (calendar_arithmetic with a negative oracle pays exp(+5 x
+error)), where clamping would give every wrong answer full marks.
 """
 
 import decimal

@@ -1,9 +1,8 @@
 """What the scorer child serves: prompts for addresses of questions, and rewards for completions, within a deadline.
 
-Plain blocking code. Other people's completions are scored in a thread of their own: own questions and scores do not wait for a
-stranger's worker, however long it takes. A completion never enters this process's interpreter as anything but a string that is
-passed on; what comes back from a worker is numbers. Whatever a worker or the zygote does, a call ends, and unscored completions
-get 0 and a reason.
+Plain blocking code. Other people's completions are scored in a thread of their own, so own questions and scores never wait for a
+stranger's worker. In this process a completion is a string that is passed on, and a worker answers with numbers. Whatever a worker
+or the zygote does, a call ends, and unscored completions get 0 and a reason.
 """
 
 import math

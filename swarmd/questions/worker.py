@@ -1,7 +1,7 @@
 """The life of a forked worker: lock down, read the completions, write one record for each, be killed.
 
-The regenerated items come with the fork; the socket is the only thing it keeps. Its answer is one byte of lockdown steps and then
-9 bytes a completion, in order, so the reader parses nothing and knows how far the worker got.
+The worker gets the regenerated items with the fork and keeps nothing but its socket. It answers with one byte of lockdown steps and
+then 9 bytes a completion, in order. The reader parses nothing, and knows how far the worker got.
 """
 
 import os

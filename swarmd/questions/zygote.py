@@ -25,10 +25,10 @@ from swarmd.questions.scorers import score
 from swarmd.questions.selftest import verify_defaults
 from swarmd.recent import Recent
 
-# `score` asks for the prompts and then for a worker, so every item is wanted twice in a row. An item is 1 to 20 kB.
+# Items kept, 1 to 20 kB each. `score` asks for the prompts and then for a worker, so every item is wanted twice in a row.
 _ITEMS_KEPT_MAX = 1024
-# An item costs 0.03 to 3 ms; the dearest of 30,000 cost 23 ms. A seed, which a peer may choose, that costs ten times as much counts
-# as one that fails. At double, a batch of such seeds would take the zygote longer than it may.
+# CPU seconds of one item. Items cost 0.03 to 3 ms, and the dearest of 30,000 cost 23 ms. A peer may choose seeds, so a seed past
+# this counts as one that fails.
 ITEM_CPU_S_MAX = 0.25
 _WARM_TEXTS = (
     "",

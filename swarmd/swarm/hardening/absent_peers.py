@@ -1,7 +1,7 @@
-"""Peers that have left: stock forgets only those to which it has a stream. A peer that grafts itself and refuses our stream stays
-in the mesh for good when it leaves: after 32 such visits, one after another, nobody else gets in. Scores and lists of ids stay too.
+"""Peers that have left: stock forgets only peers to which it has a stream. A peer that grafts itself and refuses our stream stays
+in the mesh for good when it leaves. After 32 such visits nobody else gets in. Scores and lists of ids stay as well.
 
-The last words of a peer may also be read after it left. So each beat compares the tables with the connections.
+The last words of a peer may be read after it left. Each beat therefore compares the tables with the connections.
 """
 
 from collections.abc import Iterable

@@ -16,8 +16,7 @@ from libp2p.pubsub.pb import rpc_pb2
 # Below this the note costs more than the copy it might save (go-libp2p: 1 KiB; an RPC costs us more CPU than it costs Go).
 IDONTWANT_BYTES_MIN = 4096
 
-# What one own message may cost beside the mesh: 21 subscribers at 12 KB. Half leaves a node of the paper's size with ten; double is
-# 4 Mbit/s of a home uplink for a message a second.
+# Bytes of copies of one own message beside the mesh: 21 subscribers at 12 KB, or 2 Mbit/s of a home uplink at a message a second.
 BESIDE_MESH_BYTES_MAX = 256 * 1024
 
 

@@ -15,11 +15,11 @@ from swarmd.swarm.hardening.rpc_bounds import IDS_MAX
 # Dlazy and the gossip factor of the gossipsub specification.
 LAZY_DEGREE = 6
 GOSSIP_FACTOR = 0.25
-# Messages asked of one peer in one beat: more than a swarm of hundreds makes in a second. Half delays repair by a beat.
+# Messages asked of one peer in one beat: more than a swarm of hundreds makes in a second.
 IWANT_PER_BEAT_MAX = 64
-# One message is served so often to one peer (go-libp2p's GossipRetransmission); more would make us an amplifier.
+# Times that one message is served to one peer (go-libp2p's GossipRetransmission). More would make the node an amplifier.
 SERVINGS_MAX = 3
-# Whom we asked gets this long before we ask another for the same message.
+# Seconds that a peer has to answer before another peer is asked for the same message.
 PROMISE_S = 3.0
 
 

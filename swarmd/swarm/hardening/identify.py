@@ -1,8 +1,8 @@
 """identify: stock keeps what a stranger says of itself (a thousand addresses, any number of protocols and records of 1 MiB), and a
 cache of parsed addresses is keyed by the bytes as they came: 200 pushes of one address of 1 MB each are 200 MB for good.
 
-A node of a swarm has no use for any of it: it dials what `/swarmd/peers/1` told, and asks for a protocol by opening a stream. One
-field is read: from where the other end sees us. Whoever asks is answered as by stock.
+A node of a swarm has no use for any of it. It dials addresses of `/swarmd/peers/1`, and asks for a protocol by opening a stream. It
+reads one field: the address at which the other end sees it. Its own answers are stock's.
 """
 
 from typing import Any

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 from libp2p.pubsub.rpc_queue import RpcQueue
 
-# 100 messages of 40 kB; at 1 Mbit/s uplink half a minute of traffic, beyond which a peer is too slow to feed. Half drops bursts.
+# 100 messages of 40 kB, or half a minute of a 1 Mbit/s uplink. A peer that is slower is too slow to feed.
 DATA_BYTES_MAX = 4 * 2**20
 CONTROL_RPCS_MAX = 512
 

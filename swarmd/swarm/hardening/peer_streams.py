@@ -15,12 +15,12 @@ from libp2p.utils import encode_varint_prefixed
 from swarmd.swarm.hardening.counters import Counters, contained
 from swarmd.swarm.hardening.outbound_queue import ByteBoundedQueue
 
-# RPCs are written together, up to this: a write takes some turns of the loop, a tenth of a second each on a busy machine, and one
-# by one a relayed flood piles up before our own messages. Half is ten small messages; at four times as much a neighbour at 250
-# kbit/s, whose queue gets shorter by one write at a time, looks frozen (`pacing.FROZEN_S`).
+# Bytes of RPCs that are written together. A write takes some turns of the loop, a tenth of a second each on a busy machine.
+# Written one by one, a relayed flood piles up before the node's own messages. With four times as many bytes a neighbour at 250
+# kbit/s looks frozen (`pacing.FROZEN_S`), because its queue gets shorter by one write at a time.
 WRITE_BYTES_MAX = 16 * 1024
-# One write: a peer that takes it at under 20 kbit/s is too slow for any swarm. Half would part from a laptop that slept for a
-# moment; double keeps 4 MiB, and a place in the mesh, for whoever stopped reading.
+# Seconds of one write. A peer that takes no write in this time is too slow for any swarm; until then it holds up to 4 MiB and a
+# place in the mesh.
 WRITE_S_MAX = 30.0
 CLOSE_S_MAX = 5.0
 

@@ -26,17 +26,16 @@ from swarmd.swarm.hardening.sender_record import SenderRecordPubsub
 
 READ_BYTES = 256 * 1024
 # Messages of one peer under validation at a time. The reader then stops reading, so the peer's own queue fills: back-pressure
-# instead of loss (what a peer only relays is let go before that, `judging`). Half idles a scorer that batches; double lets one peer
-# hold twice the memory.
+# instead of loss. Relayed messages make room before that (`fair.judge`).
 VALIDATIONS_PER_PEER_MAX = 16
-# Of these, begun in one turn of the loop: each costs a signature check before anything is counted. At one, thirteen small messages
-# a second fill a busy loop's turns; at sixteen, eight peers with ever the same message take half of the time.
+# Of these, begun in one turn of the loop. Each costs a signature check before anything is counted. With one a turn, thirteen small
+# messages a second fill a busy loop's turns. With sixteen, eight peers that repeat one message take half of the time.
 AT_ONCE_MAX = 4
 # An honest peer of another version sends oversized messages by mistake; three of them and it is a stranger.
 STRIKES_MAX = 3
 STRIKE_PEERS_MAX = 1000
 # CPU that a peer's RPCs may take before anything is validated: a twentieth of a core, and a tenth of a second at once. An honest
-# neighbour's take a hundredth at 150 RPCs a second. Then its streams are not read for a second; nothing is lost.
+# neighbour's 150 RPCs a second take a hundredth. A peer past its budget is not read for a second; nothing is lost.
 RPC_CPU_RATE, RPC_CPU_S_MAX = 0.05, 0.1
 # What an RPC takes beside what is measured: cutting it out of the stream, and the measuring.
 BESIDE_S = 20e-6

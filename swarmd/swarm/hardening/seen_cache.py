@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from swarmd.recent import Recent
 
-# At 50 bytes an id this is about 15 MB at worst. Half would forget within seen_ttl in a swarm of hundreds; double is only memory.
+# Ids, about 15 MB at worst: what a swarm of hundreds sends within `seen_ttl`.
 IDS_MAX = 100_000
 
 

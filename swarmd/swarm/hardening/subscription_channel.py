@@ -7,7 +7,7 @@ import trio
 from libp2p.pubsub.pubsub import Pubsub
 from libp2p.pubsub.subscription import TrioSubscriptionAPI
 
-# 60 MB of the largest messages at worst. Half loses messages of a swarm of hundreds during a pause of seconds.
+# Messages: 60 MB of the largest at worst, and a pause of seconds in a swarm of hundreds.
 CHANNEL_MESSAGES = 1024
 
 

@@ -11,7 +11,7 @@ from libp2p.stream_muxer.exceptions import MuxedStreamError
 from libp2p.stream_muxer.yamux import yamux as stock
 
 FRAME_BYTES_MAX = stock.MAX_MESSAGE_SIZE - stock.HEADER_SIZE
-# 256 KiB take 20 s at 100 kbit/s. Half cuts off the slowest homes; double holds a frozen peer's memory longer.
+# Seconds for a window to open. 256 KiB take 20 s at 100 kbit/s.
 WINDOW_S_MAX = 60.0
 # The window opens by an event, but a stream also ends by plain flags nobody announces: look at them this often.
 LOOK_S = 0.25

@@ -11,17 +11,17 @@ from libp2p.stream_muxer.yamux import yamux as stock
 from swarmd.fair.bucket import Bucket
 
 WINDOW_BYTES = stock.DEFAULT_WINDOW_SIZE
-# Unread bytes of all streams of a connection. Half starves parallel body transfers; double doubles what a peer can make us hold.
+# Unread bytes of all streams of a connection: what one connection can make the node hold.
 CONNECTION_BYTES_MAX = 4 * 2**20
 # Streams a peer may have open towards us; a swarmd peer needs about ten.
 INBOUND_STREAMS_MAX = 256
-# Streams a second that a peer may open, after the first 256: each costs us a negotiation that no budget counts. A swarmd peer opens
-# one in some seconds, and ten in its first.
+# Streams a second that a peer may open after its first 256. Each costs a negotiation that no budget counts. A swarmd peer opens ten
+# in its first second, and then one in some seconds.
 INBOUND_STREAM_RATE = 10.0
 
 
 class Overrun(trio.TooSlowError):  # type: ignore[misc]
-    """The peer broke flow control; of this type because stock's reading loop closes the connection on it, and on no other."""
+    """The peer broke flow control. Stock's reading loop closes the connection on this type of exception only."""
 
 
 class WindowedStream(stock.YamuxStream):  # type: ignore[misc]
