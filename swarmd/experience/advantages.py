@@ -26,7 +26,7 @@ def level(rewards_G: Sequence[float], spread_min: float) -> list[float]:
     """The rewards; or their mean for each, where the best and the worst lie less than `spread_min` apart and so teach nothing.
 
     Dividing by the standard deviation blows crumbs up. One 0.05 among seven 0.01, which a scorer pays for the shape of a wrong
-    answer, has an advantage of +2.5, as much as the only right answer among eight. The mean stays the same, and so do means of it.
+    answer, has an advantage of +2.5, as much as the only right answer among eight. The mean stays, and so do measured rewards.
     """
     # Rewards like 0.1 + 0.05 miss their sum by a rounding error, which must not decide.
     if max(rewards_G, default=0.0) - min(rewards_G, default=0.0) >= spread_min - 1e-9:
