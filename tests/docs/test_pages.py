@@ -13,6 +13,27 @@ from tests.test_import_rules import MAY_IMPORT
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"]
+# Pages that keep to the style: a line holds 100 characters, a cell of a table a phrase.
+WRAPPED = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs" / "decisions").glob("*.md")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in (
+            "ARCHITECTURE",
+            "THREATS",
+            "a-strangers-message",
+            "contribute",
+            "guards",
+            "hacking",
+            "policy",
+            "quickstart",
+            "trust",
+            "what-is-shared",
+        )
+    ),
+]
+LINE_CHARS_MAX, CELL_CHARS_MAX = 100, 200
 COMMANDS = [
     (page.name, line.strip())
     for page in PAGES
@@ -27,6 +48,16 @@ KIN = {"transformers and its kin", "libp2p and its kin"}
 def test_every_link_leads_to_a_file(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", WRAPPED, ids=lambda page: page.name)
+def test_lines_are_short_and_cells_hold_a_phrase(page: Path) -> None:
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    for line in prose.splitlines():
+        if line.startswith("|"):
+            assert max(map(len, line.split("|"))) <= CELL_CHARS_MAX, line
+        else:
+            assert len(line) <= LINE_CHARS_MAX, line
 
 
 def test_the_import_table_is_the_one_that_is_tested() -> None:
