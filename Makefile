@@ -21,10 +21,8 @@ experiment-smoke: $(VENV)/.run ## four ways to share compared, one seed, with a 
 experiment-laptop: $(VENV)/.run ## the paper's arms and their controls, three seeds, with a report; about half an hour on two cores; goes on where it was stopped
 	@$(BIN)/swarmd experiment run --preset laptop
 
-# vLLM sets torch up for the whole process that imports it, so what imports it has a process of its own.
-test: $(VENV)/.dev ## the tests: everything that needs no GPU and no gigabytes; the real vLLM included
-	@$(BIN)/python -m pytest
-	@$(BIN)/python -m pytest -m vllm
+test: $(VENV)/.dev ## the tests, on every core: everything that needs no GPU and no gigabytes; the real vLLM included
+	@.ci/tests $(BIN)/python
 
 test-slow: $(VENV)/.dev ## the tests that take minutes or gigabytes
 	@$(BIN)/python -m pytest -m slow -s

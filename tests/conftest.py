@@ -1,6 +1,36 @@
-"""For all tests: hypothesis judges what a test does and not how long a busy machine takes for it."""
+"""For all tests: no judgement by the clock, one thread a process, and which worker of `make test` runs what."""
 
+import os
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
 
+# Hypothesis judges what a test does and not how long a busy machine takes for it.
 settings.register_profile("no-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no-clock")
+
+# Before torch is imported, here and in every child: the models are small, and other workers have the other cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A node is five processes. One worker runs all swarms, one after another, and begins with them.
+SWARMS = ("tests/e2e/", "tests/experiment/swarms/")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # one of several workers
+        items.sort(key=lambda item: not item.nodeid.startswith(SWARMS))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One worker runs a whole file, whose tests share fixtures. One worker runs all swarms."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduler(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "swarms" if nodeid.startswith(SWARMS) else str(super()._split_scope(nodeid))
+
+    return Scheduler(config, log)

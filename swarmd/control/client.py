@@ -18,18 +18,21 @@ class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: Path, timeout_s: float) -> None:
         super().__init__("localhost", timeout=timeout_s)
         self._path = str(path)
+        self._wire = socket.socket(
+            socket.AF_UNIX, socket.SOCK_STREAM
+        )  # http.client drops `sock` before the answer is read
         self.is_late = False
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock = self._wire
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
 
     def end(self) -> None:
         """End the call from another thread: the time for the whole answer is over, even while bytes still come in."""
         self.is_late = True
-        with suppress(OSError, AttributeError):  # it is closed already
-            self.sock.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # the wire is closed already
+            self._wire.shutdown(socket.SHUT_RDWR)
 
 
 def ask(

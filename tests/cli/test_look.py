@@ -194,25 +194,29 @@ def test_an_answer_nested_without_end_is_an_error(tmp_path: Path) -> None:
     assert isinstance(said.exception, SwarmdError)
 
 
+DRIPS_MAX = 600
+
+
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: "])
 def test_an_answer_that_drips_is_waited_for_once(tmp_path: Path, head: bytes) -> None:
-    with dripping(tmp_path / "control.sock", head), pytest.raises(SwarmdError, match="did not answer within"):
-        client.ask(tmp_path / "control.sock", "/v1/status", timeout_s=0.3)
+    with dripping(tmp_path / "control.sock", head) as drips:
+        with pytest.raises(SwarmdError, match="did not answer within"):
+            client.ask(tmp_path / "control.sock", "/v1/status", timeout_s=0.3)
+        assert len(drips) < DRIPS_MAX
 
 
 @contextmanager
-def dripping(path: Path, head: bytes) -> Iterator[None]:
-    """Whoever asks gets `head`, and then a byte every 0.1 s."""
-    done = threading.Event()
+def dripping(path: Path, head: bytes) -> Iterator[list[bytes]]:
+    """Whoever asks gets `head`, and then a byte every 0.1 s, which is noted, for a minute."""
+    done, drips = threading.Event(), list[bytes]()
 
     def serve() -> None:
         connection, _ = listener.accept()
         with connection, suppress(OSError):
             connection.sendall(head)
-            for _ in range(50):
-                if done.wait(0.1):
-                    return
+            while len(drips) < DRIPS_MAX and not done.wait(0.1):
                 connection.sendall(b"1")
+                drips.append(b"1")
 
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -220,7 +224,7 @@ def dripping(path: Path, head: bytes) -> Iterator[None]:
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            yield
+            yield drips
         finally:
             done.set()
             thread.join()

@@ -55,8 +55,8 @@ def test_a_run_that_cannot_end_in_time_is_a_failure(runs: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_leaves_no_process_behind(runs: Path, number: signal.Signals) -> None:
-    process = demo(runs)
-    until(lambda: len(descendants(process.pid)) >= 4 + 4 * 3, "four nodes with their children")
+    process = demo(runs, "--nodes", "2")
+    until(lambda: len(descendants(process.pid)) >= 2 + 2 * 3, "two nodes with their children")
     below = descendants(process.pid)
     os.kill(process.pid, number)
     assert process.wait(90) == 130

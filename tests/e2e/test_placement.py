@@ -9,11 +9,13 @@ from typing import Any
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.e2e.watch import FAST, restarts, rounds, status, until
 
+# Weights are handed over in a folder of /dev/shm that has the node's identity in its name: no other run may have the same.
+SEED = os.getpid()
 SPLIT = (*FAST, "--solo", "--placement", "split", "--set", "update.learning_rate=1e-3")
 
 
 def test_split_placement_overlaps_within_one_update_and_survives_either_childs_death(tmp_path: Path) -> None:
-    with LocalSwarm(tmp_path, 1, arguments=SPLIT) as swarm:
+    with LocalSwarm(tmp_path, 1, SEED, arguments=SPLIT) as swarm:
         swarm.start()
         node = swarm.nodes[0]
         until(lambda: rounds(node) >= 8, "eight rounds", node)
@@ -43,12 +45,17 @@ def ratios(node: LocalNode) -> list[float]:
 
 
 def test_weights_handed_over_leave_no_file_behind(tmp_path: Path) -> None:
-    before = set(Path("/dev/shm").glob("swarmd-weights-*")) if Path("/dev/shm").is_dir() else set()
-    with LocalSwarm(tmp_path, 1, arguments=(*SPLIT, "--rounds", "3")) as swarm:
+    with LocalSwarm(tmp_path, 1, SEED, arguments=(*SPLIT, "--rounds", "3")) as swarm:
         swarm.start()
         node = swarm.nodes[0]
+        until(lambda: handed_over(node), "the folder of the weights", node)
         until(lambda: not node.running, "the end of three rounds", node)
         assert node.process is not None
         assert node.process.returncode == 0
-    after = set(Path("/dev/shm").glob("swarmd-weights-*")) if Path("/dev/shm").is_dir() else set()
-    assert after <= before
+    assert handed_over(node) == []
+
+
+def handed_over(node: LocalNode) -> list[Path]:
+    """The folders in which this node hands weights over."""
+    places = (Path("/dev/shm"), node.data_dir.root)
+    return [path for place in places for path in place.glob(f"swarmd-weights-{node.identity.peer_id}-*")]

@@ -27,7 +27,8 @@ def version(node: LocalNode) -> int:
 
 @pytest.mark.parametrize("placement", ["shared", "split"])
 def test_a_node_outlives_its_engine_and_no_engine_outlives_its_node(tmp_path: Path, placement: str) -> None:
-    with LocalSwarm(tmp_path, 1, arguments=(*VLLM, "--placement", placement)) as swarm:
+    # a seed of its own: the folder of /dev/shm where weights are handed over is named after the identity
+    with LocalSwarm(tmp_path, 1, os.getpid(), arguments=(*VLLM, "--placement", placement)) as swarm:
         swarm.start()
         node = swarm.nodes[0]
         until(lambda: rounds(node) >= 3, "three rounds", node, patience_s=PATIENCE_S)

@@ -33,7 +33,7 @@ async def running(
         name="test", service=f"{SERVICES}:{service}", args=lambda: args, log_path=tmp_path / "test.log"
     )
     child = Child(spec, on_event=on_event, on_restart=on_restart)
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             await nursery.start(child.run)
             yield child
@@ -48,7 +48,7 @@ def alive(pid: int) -> bool:
 
 
 async def gone(pid: int) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while alive(pid):
             await trio.sleep(0.05)
 
@@ -98,7 +98,7 @@ async def test_a_killed_child_is_replaced_and_later_calls_reach_the_new_one(
         before = child.info["pid"]
         os.kill(before, sign)
         await gone(before)
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             while child.info["pid"] == before:
                 await trio.sleep(0.05)
         assert await child.call("echo", value=1) == 1
@@ -113,7 +113,7 @@ async def test_a_kill_from_outside_is_told_from_a_crash_before_the_next_start(
     async with running(tmp_path, on_restart=lambda why: reasons.append((why, child.info["pid"]))) as child:
         before = child.info["pid"]
         os.kill(before, sign)
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             while child.info["pid"] == before:
                 await trio.sleep(0.05)
         assert await child.call("echo", value=1) == 1
@@ -243,7 +243,7 @@ async def test_an_asynchronous_service_answers_while_another_call_waits(tmp_path
 
         nursery.start_soon(hold)
         await child.call("release")
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while not results:
                 await trio.sleep(0.01)
     assert results == ["held"]

@@ -5,7 +5,9 @@ Used by experiments over real nodes, the benchmarks and the end-to-end tests. Le
 
 import contextlib
 import hashlib
+import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -25,6 +27,9 @@ from swarmd.protocol.signing import Identity
 
 # A node that is asked to stop ends its round and evaluates; on two busy cores that takes seconds.
 STOP_S = 60.0
+# Below the ports that the system gives to outgoing connections; another process hardly names the same ones.
+PORTS = range(10_000, 32_768)
+_ports = itertools.cycle(random.SystemRandom().sample(PORTS, 1000))
 
 
 @dataclass
@@ -148,7 +153,12 @@ class LocalSwarm:
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """A TCP port of the loopback interface that nobody listens on now.
+
+    The system gives ports from `PORTS.stop` on to outgoing connections, at any moment before the node listens.
+    """
+    while True:
+        port = next(_ports)
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port

@@ -130,10 +130,11 @@ def test_a_running_cell_is_given_the_deadline_and_what_is_missing_is_told(tmp_pa
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *marks: Path) -> None:
     """Ctrl-C once these files are there."""
+    doze = time.sleep
 
     def sleep(seconds: float) -> None:
         if all(mark.exists() for mark in marks):
-            monkeypatch.undo()
+            monkeypatch.setattr("swarmd.experiment.running.run.time.sleep", doze)
             raise KeyboardInterrupt
 
     monkeypatch.setattr("swarmd.experiment.running.run.time.sleep", sleep)

@@ -26,7 +26,8 @@ both = pytest.mark.parametrize("kind", [STOCK, HARDENED])
 ANY_PORT = Multiaddr("/ip4/127.0.0.1/tcp/0")
 ECHO = TProtocol("/test/echo/1")
 TOPIC = "topic"
-SHORT_S, LONG_S = 2.0, 10.0
+# How long a test waits for what must happen, on a machine that others use as well; and for what must not happen.
+LONG_S, SHORT_S = 60.0, 2.0
 
 
 @dataclass
@@ -123,8 +124,13 @@ async def connect_in_topic(one: Node, other: Node) -> tuple[Any, Any]:
     return subscriptions
 
 
-async def becomes(condition: Callable[[], bool], within_s: float = SHORT_S) -> bool:
-    """Whether a condition comes true in time; polled, as the state under test has no events."""
+async def becomes(condition: Callable[[], bool], within_s: float = LONG_S, *, expected: bool = True) -> bool:
+    """Whether a condition comes true in time; polled, as the state under test has no events.
+
+    Where it is `expected`, a slow machine has time; where it is not, the wait is what the test costs.
+    """
+    if not expected:
+        within_s = min(within_s, SHORT_S)
     with trio.move_on_after(within_s):
         while not condition():
             await trio.sleep(0.01)
@@ -135,7 +141,7 @@ async def becomes(condition: Callable[[], bool], within_s: float = SHORT_S) -> b
 async def answers(node: Node) -> bool:
     """Whether a stranger can connect and have an echo."""
     async with running(HARDENED) as stranger:
-        with trio.move_on_after(SHORT_S):
+        with trio.move_on_after(LONG_S):
             try:
                 await stranger.host.connect(PeerInfo(node.peer_id, node.addresses))  # type: ignore[attr-defined]
                 stream = await stranger.host.new_stream(node.peer_id, [ECHO])
@@ -159,13 +165,13 @@ async def survives(kind: str, deed: Callable[[Node, Node], Awaitable[None]], **s
         except Exception:
             died.set()
 
-    with trio.fail_after(LONG_S):
+    with trio.fail_after(3 * LONG_S):
         async with trio.open_nursery() as nursery:
             victim = await nursery.start(live)
             async with running(HARDENED) as peer:
                 await connect(peer, victim)
                 await deed(victim, peer)
-                with trio.move_on_after(0.3):
+                with trio.move_on_after(LONG_S if kind == STOCK else 0.3):
                     await died.wait()
                 alive = not died.is_set() and await answers(victim)
             nursery.cancel_scope.cancel()

@@ -7,7 +7,7 @@ from libp2p.pubsub.gossipsub import PROTOCOL_ID_V12
 from libp2p.pubsub.pb import rpc_pb2
 from libp2p.utils import encode_varint_prefixed
 
-from tests.swarm.hardening.kit import HARDENED, LONG_S, TOPIC, becomes, connect_in_topic, make_host, running
+from tests.swarm.hardening.kit import HARDENED, TOPIC, becomes, connect_in_topic, make_host, running
 
 LAST_WORDS = rpc_pb2.RPC(
     subscriptions=[{"subscribe": True, "topicid": TOPIC}],
@@ -47,8 +47,8 @@ async def test_a_peer_that_never_took_our_stream_is_forgotten_when_it_leaves():
         async with ghost(victim) as host:
             stream = await host.new_stream(victim.peer_id, [PROTOCOL_ID_V12])
             await stream.write(encode_varint_prefixed(LAST_WORDS.SerializeToString()))
-            assert await becomes(lambda: host.get_id() in victim.router.mesh[TOPIC], LONG_S)
-        assert await becomes(lambda: not noted(victim), LONG_S)
+            assert await becomes(lambda: host.get_id() in victim.router.mesh[TOPIC])
+        assert await becomes(lambda: not noted(victim))
 
 
 async def test_what_a_peer_said_last_is_forgotten_when_it_is_read_after_it_left():
@@ -57,7 +57,7 @@ async def test_what_a_peer_said_last_is_forgotten_when_it_is_read_after_it_left(
         victim.pubsub._handle_subscriptions(gone.peer_id, LAST_WORDS.subscriptions)
         await victim.router.handle_rpc(LAST_WORDS, gone.peer_id)
         assert "mesh" in noted(victim)
-        assert await becomes(lambda: not noted(victim), LONG_S)
+        assert await becomes(lambda: not noted(victim))
 
 
 async def test_who_is_connected_keeps_its_place():

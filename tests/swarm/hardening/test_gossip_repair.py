@@ -9,6 +9,9 @@ from libp2p.pubsub.pb import rpc_pb2
 from swarmd.swarm.hardening import gossip_repair
 from tests.swarm.hardening.kit import (
     HARDENED,
+    LONG_S,
+    SHORT_S,
+    STOCK,
     TOPIC,
     becomes,
     both,
@@ -32,7 +35,7 @@ async def test_peers_in_back_off_get_what_they_missed_unless_stock(kind):
             node.router.mesh[TOPIC].discard(peer.peer_id)
         await one.pubsub.publish(TOPIC, b"missed")
         repaired = False
-        with trio.move_on_after(1.5):
+        with trio.move_on_after(LONG_S if kind == HARDENED else SHORT_S):
             repaired = (await subscription.get()).data == b"missed"
     assert repaired is (kind == HARDENED)
 
@@ -75,7 +78,8 @@ async def test_two_offers_are_asked_for_once_unless_stock(kind):
         for _ in range(2):
             await send_rpc(peer, victim, offer(ids(3)))
         await becomes(
-            lambda: sum(len(iwant.messageIDs) for control in heard for iwant in control.iwant) == 6, 0.5
+            lambda: sum(len(iwant.messageIDs) for control in heard for iwant in control.iwant) == 6,
+            expected=kind == STOCK,
         )
     num_asked = sum(len(iwant.messageIDs) for control in heard for iwant in control.iwant)
     assert num_asked == (3 if kind == HARDENED else 6)
@@ -88,7 +92,7 @@ async def test_useless_offers_are_not_answered(rpc):
     async with running(HARDENED, router={"heartbeat_interval": 100}) as victim, running(HARDENED) as peer:
         heard = await listening(victim, peer)
         await send_rpc(peer, victim, rpc)
-        assert not await becomes(lambda: any(control.iwant for control in heard), 0.3)
+        assert not await becomes(lambda: any(control.iwant for control in heard), expected=False)
 
 
 @both

@@ -40,7 +40,7 @@ async def test_a_newcomer_gets_each_recent_message_once_unless_stock(kind):
         await connect(newcomer, one)
         await connect(newcomer, other)
         assert await becomes(lambda: len(set(copies)) == NUM_MESSAGES)
-        several = await becomes(lambda: len(copies) > NUM_MESSAGES, 0.3)
+        several = await becomes(lambda: len(copies) > NUM_MESSAGES, expected=kind == STOCK)
     assert several is (kind == STOCK)
 
 

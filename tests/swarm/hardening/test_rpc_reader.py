@@ -13,7 +13,6 @@ from swarmd.swarm.hardening import Verdict, rpc_reader
 from tests.swarm.hardening.kit import (
     HARDENED,
     LONG_S,
-    SHORT_S,
     STOCK,
     TOPIC,
     becomes,
@@ -67,9 +66,9 @@ async def test_an_oversized_rpc_is_sent_again_and_again_unless_hardened(kind):
             await read(stream)
 
         receiver.pubsub.continuously_read_stream = counted
-        with trio.fail_after(5):
+        with trio.fail_after(LONG_S):
             await sender.pubsub.publish(TOPIC, b"x" * 700_000)
-        loops = await becomes(lambda: len(num_streams) > 3, LONG_S if kind == STOCK else SHORT_S)
+        loops = await becomes(lambda: len(num_streams) > 3, expected=kind == STOCK)
     assert loops is (kind == STOCK)
 
 
@@ -90,7 +89,7 @@ async def test_of_many_words_on_a_topic_the_last_one_counts():
         victim.pubsub.handle_subscription = lambda peer, change: changes.append(change.subscribe)
         words = [{"subscribe": n % 2 == 0, "topicid": TOPIC} for n in range(101)]
         await send_rpc(peer, victim, rpc_pb2.RPC(subscriptions=words))
-        assert await becomes(lambda: changes == [True], LONG_S)
+        assert await becomes(lambda: changes == [True])
 
 
 @pytest.mark.parametrize("allowed", [None, {TOPIC}], ids=["any", "one"])
@@ -101,7 +100,7 @@ async def test_topics_of_other_swarms_are_kept_only_where_any_is_allowed(allowed
         await send_rpc(
             peer, victim, rpc_pb2.RPC(subscriptions=[{"subscribe": True, "topicid": name} for name in names])
         )
-        assert await becomes(lambda: TOPIC in victim.pubsub.peer_topics, LONG_S)
+        assert await becomes(lambda: TOPIC in victim.pubsub.peer_topics)
         assert len(victim.pubsub.peer_topics) == (1 if allowed else 2)
 
 
@@ -121,7 +120,7 @@ async def test_a_graylisted_peers_rpcs_are_not_handled():
         handled = []
         victim.router.handle_graft = lambda *args: handled.append(args)
         await send_rpc(peer, victim, rpc_pb2.RPC(control={"graft": [{"topicID": TOPIC}]}))
-        assert await becomes(lambda: victim.pubsub.counters["graylisted"] > 0, LONG_S)
+        assert await becomes(lambda: victim.pubsub.counters["graylisted"] > 0)
         assert not handled
 
 
@@ -131,7 +130,7 @@ async def test_a_peer_has_no_more_than_four_streams():
         for _ in range(6):
             with contextlib.suppress(StreamError):  # reset while it is written
                 await send_rpc(peer, victim, rpc_pb2.RPC())
-        assert await becomes(lambda: victim.pubsub.counters["too_many_streams"] >= 2, LONG_S)
+        assert await becomes(lambda: victim.pubsub.counters["too_many_streams"] >= 2)
         assert victim.pubsub._readings[peer.peer_id].num_streams == 4
 
 
