@@ -8,6 +8,7 @@ from libp2p.peer.id import ID
 
 from swarmd.errors import ConfigError, LocalError, PortTaken
 from swarmd.fair.judge import Line
+from swarmd.swarm.accounts import Account
 from swarmd.swarm.hardening import Verdict
 from swarmd.swarm.host import NetworkLimits
 from swarmd.swarm.service import NetworkService
@@ -38,7 +39,7 @@ async def test_what_no_honest_author_sends_is_rejected_and_not_emitted(nursery):
     forged[len(forged) // 2] ^= 1
     await publish_unchecked(second, bytes(forged))
     await publish_unchecked(second, b"garbage")
-    await until(lambda: first.service._counters["received"] == 2)
+    await until(lambda: account(first, second).rejected == 2)
     (peer,) = (await first.service.peers())["peers"]
     assert (first.received, peer["rejected"]) == ([], 2)
 
@@ -46,7 +47,7 @@ async def test_what_no_honest_author_sends_is_rejected_and_not_emitted(nursery):
 async def test_what_may_be_honest_but_is_too_old_is_ignored(nursery):
     first, second = await swarm(nursery, 2)
     await publish_unchecked(second, batch(2, age_ms=MANIFEST.limits.age_s_max * 1000 + 60_000))
-    await until(lambda: first.service._counters["received"] == 1)
+    await until(lambda: account(first, second).ignored == 1)
     (peer,) = (await first.service.peers())["peers"]
     assert (first.received, peer["ignored"], peer["rejected"]) == ([], 1, 0)
 
@@ -56,7 +57,7 @@ async def test_a_replay_is_not_emitted_again(nursery):
     message = batch(2)
     await second.service.publish(message)
     await publish_unchecked(second, message)
-    await until(lambda: first.service._counters["received"] == 2)
+    await until(lambda: account(first, second).ignored == 1)
     assert first.received == [message]
 
 
@@ -160,6 +161,11 @@ async def test_two_nodes_cannot_share_a_port(nursery):
 async def test_an_address_of_another_machine_cannot_be_listened_on():
     with pytest.raises(PortTaken):
         await Node(1, listen="/ip4/192.0.2.1/tcp/4810").service.run()
+
+
+def account(node: Node, peer: Node) -> Account:
+    """What the node has counted of the peer, whose messages are judged some time after they are received."""
+    return node.service._accounts.of(peer.peer_id, trio.current_time())
 
 
 async def publish_unchecked(node: Node, data: bytes) -> None:

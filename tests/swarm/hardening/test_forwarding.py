@@ -49,7 +49,12 @@ async def test_a_large_message_of_another_is_announced_to_those_who_may_not_have
 
 async def sent_to(kind, *, from_other):
     """Whom the middle one of three sends a message to that it publishes, or passes on, while its mesh is empty."""
-    async with running(kind) as middle, running(HARDENED) as left, running(HARDENED) as right:
+    slow = {"heartbeat_interval": 100}  # a beat would fill the mesh again
+    async with (
+        running(kind, router=slow) as middle,
+        running(HARDENED) as left,
+        running(HARDENED) as right,
+    ):
         await connect_in_topic(middle, left)
         await right.pubsub.subscribe(TOPIC)
         await connect(middle, right)
