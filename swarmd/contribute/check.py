@@ -1,7 +1,7 @@
 """Check: everything a receiver would refuse or could not learn from is found here, before anything is sent.
 
-A question is rebuilt from what the ledger says was asked; of the file only the answers count. They are scored in the sandbox, as
-every receiver will score them.
+The ledger says what was asked, and a question is rebuilt from that. Only the answers of the file count. The sandbox scores them, as
+every receiver will.
 """
 
 from collections.abc import Mapping, Sequence

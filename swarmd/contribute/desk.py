@@ -1,7 +1,7 @@
 """Where a contributor works: identity, swarm, ledger, and the child processes for as long as they are needed.
 
-Beside a running node the files are shared with it: each of their transactions is whole, whoever makes it. Else the data directory
-is held like a node holds it. So two nodes of one identity never are in the swarm at once.
+A desk beside a running node shares the node's files; each transaction is whole, whoever makes it. Without a node the desk holds the
+data directory as a node would. Two nodes of one identity are therefore never in the swarm at once.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.signing import Identity
 
 T = TypeVar("T")
-# Nobody has to reach a process that only gives something away.
+# Loopback only: nobody has to reach a process that only sends.
 LISTEN = "/ip4/127.0.0.1/tcp/0"
 
 

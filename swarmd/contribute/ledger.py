@@ -1,7 +1,7 @@
 """What was asked by hand and what became of it, on disk before a question is shown and before an answer leaves.
 
-A question is open, then leaving (its answers may be out, for a process can die at any moment), then sent. Only the very answers
-that may be out already can leave again: receivers keep what came first, so others to the same question would only contradict it.
+A question is open, then leaving, then sent. While it is leaving its answers may be out, since a process can die at any moment. Only
+the same answers can then leave again: receivers keep what came first, and other answers to the question would contradict it.
 """
 
 import sqlite3
@@ -104,7 +104,7 @@ class Ledger:
         return self._store.transaction(work)
 
     def reopen(self, counters: Iterable[int]) -> None:
-        """What was about to leave did not: nobody was there. Only for what `begin` found open."""
+        """Answers that were about to leave did not, because nobody was there. Only for questions that `begin` found open."""
         self._set(counters, State.OPEN)
 
     def sent(self, counters: Iterable[int]) -> None:

@@ -1,7 +1,7 @@
 """The file that is filled in: JSON lines, written when questions are asked and read strictly, every fault with its line number.
 
-A line names a question by its address (dataset name, counter) and holds the answers in `completions`. What it says besides is for
-whoever answers: nothing is believed of it.
+A line names a question by its address (dataset name, counter) and holds the answers in `completions`. Its other fields help whoever
+answers, and are not believed.
 """
 
 import hashlib

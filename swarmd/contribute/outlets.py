@@ -21,7 +21,7 @@ LINGER_S = 4.0
 
 @dataclass
 class DaemonOutlet:
-    """Through the control socket: what is published is of the node's own key, and counted by it."""
+    """Through the control socket: the node publishes the message under its own key, and counts it."""
 
     socket: Path
 

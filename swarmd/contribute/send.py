@@ -1,7 +1,7 @@
 """Send: seal, judge by the very rules of a receiver, and publish, no faster than the slowest receiver scores.
 
-What is about to leave is on disk as leaving before it leaves, and as sent after a peer was given it. Interrupted anywhere, the same
-command goes on where it was; receivers that have a rollout already drop the second copy.
+The ledger marks answers as leaving before they leave, and as sent after a peer was given them. After an interruption the same
+command goes on where it was. Receivers that have a rollout already drop the second copy.
 """
 
 from collections.abc import Mapping, Sequence

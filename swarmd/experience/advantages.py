@@ -39,8 +39,8 @@ def advantages(
 ) -> list[float]:
     """Each reward's distance from the rollout's mean, in the rollout's standard deviations unless `scale` is "none".
 
-    `baseline_shift` is added to the mean that is taken off (arXiv 2506.20520): below 0, text of another policy is rather
-    encouraged where it is good than discouraged where it is bad.
+    `baseline_shift` is added to the mean that is subtracted (arXiv 2506.20520). A shift below 0 encourages good text of another
+    policy more than it discourages bad text.
 
     The deviation is the sample one (divisor G - 1), as in TRL and in the authors' code. A rollout that is not informative,
     which includes one of a single completion, gets exact zeros.

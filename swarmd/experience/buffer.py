@@ -3,12 +3,14 @@
 The file holds no message as it came, only the rollouts that this node made of it: small rows to choose from (`rollouts`) and, apart
 from them, the texts and rewards of each (`payloads`).
 
-Eviction, when a bound is passed, takes first what will never be drawn again, and never one author's for another's sake:
+Past a bound the buffer evicts rollouts in this order:
 
-1. over-age rollouts, 2. used-up ones, 3. uninformative ones, 4. the oldest informative one of the author who holds most.
-In the last step all authors who are not proven count as one.
+1. over-age rollouts;
+2. used-up rollouts;
+3. uninformative rollouts;
+4. the oldest informative rollout of the author who holds most, where all authors who are not proven count as one.
 
-An author above its share loses in the same order, but only its own.
+An author above its share loses its own rollouts in the same order, and nobody else's.
 """
 
 import json
@@ -39,11 +41,15 @@ class AddResult:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One draw. The pool is what was neither over-age nor used up; `shortfall` is how many fewer than asked for came.
+    """One draw. The pool holds the rollouts that are neither over-age nor used up.
 
-    `num_over_age` counts informative rollouts that could be drawn but for their age, `num_unproven` drawn ones of authors that are
-    not proven, `num_held_back` those that were not drawn, and are missing, because their authors had given what they may.
-    `num_authors` counts those of whom something could be drawn, `num_authors_out` those of them who were not admitted.
+    Attributes:
+        shortfall: how many rollouts fewer than asked for came.
+        num_over_age: informative rollouts that only their age keeps from being drawn.
+        num_unproven: drawn rollouts of authors that are not proven.
+        num_held_back: rollouts that the round is short of because their authors had given what they may.
+        num_authors: authors of whom something could be drawn.
+        num_authors_out: those of these authors who were not admitted.
     """
 
     rollouts: list[ScoredRollout]
@@ -136,7 +142,7 @@ class SwarmBuffer:
             prompts: the regenerated prompt of each rollout; None skips the rollout (a held-out question).
             rewards_RG: this node's rewards, one for each completion.
             received_ms: Unix time by this node's clock, which is also the time of the eviction.
-            proven: whether the author is; who is not shares its place in a full buffer with all others who are not.
+            proven: whether the author is proven. All authors who are not share one author's place in a full buffer.
 
         Raises:
             ValueError: lengths that do not match the batch, or a reward that is not finite.
@@ -178,7 +184,8 @@ class SwarmBuffer:
     ) -> Sample:
         """Draw at most `num` informative rollouts without replacement and count the use; never waits for more.
 
-        The pool is what lies there of those that `whose` names and `admission` does not ban; without an admission all are alike.
+        The pool holds the rollouts of authors that `whose` names and `admission` does not ban. Without an admission all authors are
+        alike.
 
         Raises:
             DiskFull: the use could not be counted, so nothing was drawn.
@@ -205,10 +212,10 @@ class SwarmBuffer:
         return self._store.transaction(work)
 
     def quarantine(self, authors: Collection[bytes]) -> int:
-        """Keep what is held of these authors from ever being drawn; returns how many rollouts that took.
+        """Keep the rollouts held of these authors from ever being drawn; returns how many rollouts that took.
 
-        What they send later is as anybody's. The rollouts count as used up: they are evicted before others, and do not come back as
-        new ones.
+        These rollouts count as used up: they are evicted before others, and do not come back as new ones. Rollouts that the authors
+        send later are like anybody's.
         """
         return self._store.transaction(lambda db: schema.quarantine(db, authors))
 

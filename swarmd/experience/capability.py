@@ -15,7 +15,7 @@ from swarmd.recent import Recent
 WINDOW = 64
 # Rollouts below which a mean says nothing. Of 8, a beginner's one lucky rollout moves the ratio by a tenth.
 ROLLOUTS_MIN = 16
-# Past it the author heard of longest ago is forgotten: identities cost nothing. 4,096 are a megabyte.
+# Authors remembered, a megabyte. The author heard of longest ago is forgotten, since identities cost nothing.
 AUTHORS_MAX = 4096
 
 

@@ -16,12 +16,16 @@ UNPROVEN = b""
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Whose rollouts may be drawn: those of `banned` authors never, of those who are not `proven` at most `unproven_max` together.
+    """Whose rollouts may be drawn.
 
-    All who are not proven count as one author. One author is at most `author_parts_max` equal parts of the pool, and of one draw
-    (`shares`); 0 limits nobody. Of the authors who have something to draw, `admitted` says which may be drawn from now.
+    The buffer calls all functions under its lock, each once for an author at most. They must not call the buffer.
 
-    All functions are called under the buffer's lock, each once for an author at most; they must not call the buffer.
+    Attributes:
+        proven: whether an author is proven. All others count as one author.
+        unproven_max: rollouts that all authors who are not proven may give together.
+        banned: whether nothing of an author may be drawn.
+        author_parts_max: equal parts of the pool, and of one draw, that one author may be (`shares`); 0 limits nobody.
+        admitted: of the authors who have something to draw, those who may be drawn from now.
     """
 
     proven: Callable[[bytes], bool]
@@ -33,15 +37,15 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What may be drawn at one moment, without what the banned sent, and those who are not admitted now.
+    """What may be drawn at one moment: nothing of banned authors, and nothing of authors who are not admitted now.
 
     Attributes:
         candidates: every informative rollout that is neither over-age nor used up.
         num_uninformative: young rollouts without signal.
-        authors: everybody who was heard of within the age limit; where some are not admitted, those who are.
-        unproven: those of them who are not proven.
-        num_asked, drawn: what was asked for within the age limit, and what was drawn, by author.
-        num_authors, num_authors_out: those who have something to draw, and those of them who are not admitted.
+        authors: authors who were heard of within the age limit; where some authors are not admitted, the admitted ones.
+        unproven: those of `authors` who are not proven.
+        num_asked, drawn: rollouts asked for within the age limit, and rollouts drawn, by author.
+        num_authors, num_authors_out: authors who have something to draw, and those of them who are not admitted.
     """
 
     candidates: list[Candidate]
@@ -55,7 +59,7 @@ class Pool:
 
     @classmethod
     def find(cls, db: Connection, cutoff_ms: int, whose: schema.Whose, admission: Admission | None) -> "Pool":
-        """The pool of those that `whose` names; without an admission nobody is banned, and all are proven."""
+        """The pool of the authors that `whose` names. Without an admission nobody is banned, and all are proven."""
         candidates = schema.candidates(db, cutoff_ms, whose)
         uninformative = schema.uninformative_by_author(db, cutoff_ms, whose)
         num_asked, drawn = schema.drawn_lately(db)
@@ -103,7 +107,7 @@ class Pool:
         return UNPROVEN if author in self.unproven else author
 
     def _parts(self) -> dict[bytes, int]:
-        """What each holder sent that can teach, 0 of whom nothing did."""
+        """How many informative rollouts each holder sent; 0 for a holder of whom nothing can teach."""
         found = Counter(candidate.author for candidate in self.candidates)
         found.update(self.drawn)
         return self._by_holder({author: found[author] for author in self.authors})

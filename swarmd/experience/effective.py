@@ -1,4 +1,4 @@
-"""How many authors something really comes from: many identities with one rollout each and one with the rest are about one."""
+"""How many authors rollouts come from in effect. One identity with nearly all of them is about one, whoever is beside it."""
 
 from collections.abc import Iterable
 

@@ -73,15 +73,15 @@ class Limits(WireModel):
 
     # Above one 65,524-byte yamux frame stock py-libp2p corrupts the streams of peers that join, so no swarm may ask for more.
     message_bytes_max: Annotated[int, Field(ge=4096, le=60_000)] = 60_000
-    # Uncompressed. Text shrinks to a third or a fourth: at half, ordinary batches are split before the message is full.
-    # At double, the worst a signed message can cost to open doubles too.
+    # Uncompressed. Text shrinks to a third or a fourth, so an ordinary batch that fills a message fits. Opening a signed message
+    # costs in proportion to this bound at worst.
     body_bytes_max: Annotated[int, Field(ge=4096, le=4_194_304)] = 262_144
     header_bytes_max: Annotated[int, Field(ge=512, le=2048)] = 2048
     rollouts_max: Annotated[int, Field(ge=1, le=ROLLOUTS_MAX)] = 64
     completions_min: Annotated[int, Field(ge=1, le=COMPLETIONS_MAX)] = 2  # a group of one has no advantage
     completions_max: Annotated[int, Field(ge=1, le=COMPLETIONS_MAX)] = 64
     completion_bytes_max: Annotated[int, Field(ge=64, le=COMPLETION_BYTES_MAX)] = 16_384
-    # One batch's counters lie this close together: an author cannot claim a wide range, which gaps in the counter would show.
+    # One batch's counters lie this close together, so that an author cannot claim a wide range and pick questions from it unseen.
     counter_span_max: Annotated[int, Field(ge=1, le=INTEGER_MAX)] = 4096
     age_s_max: Annotated[int, Field(ge=1, le=86_400)] = 600
     skew_s_max: Annotated[int, Field(ge=0, le=3600)] = 60

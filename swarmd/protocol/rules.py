@@ -3,7 +3,7 @@
 REJECT: no honest author could have sent this, and no honest forwarder would pass it on; punish who handed it over.
 IGNORE: maybe honest.
 
-Cheap checks come first; nothing is decompressed before its author signed for it; nothing is remembered before that either.
+Cheap checks come first. A message is decompressed and remembered only after its author's signature held.
 Each rule's name is also the heading in `proto/RULES.md`, the field in `proto/vectors/rules.json` and the label of the metric.
 """
 
@@ -143,7 +143,7 @@ def _check_authorship(signed: SignedBatch, seen: Seen) -> bytes:
     # [REJECT] body_digest
     if hashlib.sha256(body).digest() != signed.header.body_sha256:
         raise _Broken("body_digest", "not the body that was signed")
-    # Only now: had the header alone been remembered, a thief could silence its author by sending it first with a wrong body.
+    # Only now: if the header alone were remembered, a thief could silence its author by sending it first with a wrong body.
     seen.add(key)
     return body
 

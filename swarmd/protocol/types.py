@@ -1,4 +1,4 @@
-"""What crosses the wire, as immutable typed values; whoever holds one need not check it again.
+"""What crosses the wire, as immutable typed values that need no second check.
 
 The bounds here are the protocol's ceilings. A swarm's manifest sets tighter ones (`manifest.Limits`), which `rules` applies.
 Models are strict: no number is made from text, a bool is no int, unknown fields are refused.

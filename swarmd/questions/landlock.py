@@ -7,7 +7,7 @@ import struct
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446  # the same numbers on every architecture
 _ASK_VERSION = 1
 
-# How many file rights a version of the interface knows (include/uapi/linux/landlock.h): all of them are handled, none granted.
+# File rights by version of the interface (include/uapi/linux/landlock.h). All of them are handled and none is granted.
 _NUM_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 _NUM_FILE_RIGHTS_NEWEST = 16
 _NET_SINCE, _SCOPE_SINCE = 4, 6

@@ -41,7 +41,7 @@ def score_conclusion(text: str, premises: Sequence[str], variables: Sequence[str
 
 
 def follows(dataset: Any, premises: Sequence[Any], conclusion: Any) -> bool:
-    """What upstream's `_is_valid_conclusion` says of its own expressions, from truth tables instead of a walk for each assignment.
+    """Upstream's `_is_valid_conclusion` for its own expressions, from truth tables instead of a walk for each assignment.
 
     Upstream tries up to 100 conclusions a question: with six variables that took 20 ms at p99, and 40 ms at most of 1,000.
     """

@@ -17,8 +17,8 @@ from swarmd.questions.sandbox import Step
 from swarmd.questions.scorers import Reason, Score
 from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
 
-# Not those that the zygote warms its scorers with: a worker must not owe its imports to the very same text. calendar_arithmetic has
-# seven kinds of questions, of which these meet six.
+# Seeds. The zygote warms its scorers with others, so that a worker does not owe its imports to the same text. calendar_arithmetic
+# has seven kinds of questions, and these seeds meet six.
 SEEDS = range(100, 108)
 # All 34 datasets take 0.2 s; a start on a busy core takes a multiple.
 PROOF_S_MAX = 60.0
@@ -42,7 +42,7 @@ _NUM_LONG = 400
 
 @dataclass
 class Proof:
-    """The lockdown steps of the worker, and for each dataset that was scored otherwise than in the zygote what happened to it."""
+    """The worker's lockdown steps; and what happened, for each dataset whose scores differ from the zygote's."""
 
     steps: Step
     faults: dict[str, str] = field(default_factory=dict)
@@ -61,12 +61,12 @@ def known_texts(item: Item, answer_format: AnswerFormat) -> list[str]:
 
 
 def long_texts() -> list[str]:
-    """What a large batch of long completions is like; one dataset is enough."""
+    """Texts like a large batch of long completions; one dataset is enough."""
     return [f"{_PROSE}<answer>1</answer>"] * _NUM_LONG
 
 
 def prove(zygote: ZygoteProcess, names: Sequence[str]) -> Proof:
-    """Score the known items in a locked-down worker and compare with what the zygote, which is not, scores for them.
+    """Score the known items in a locked-down worker, and compare with the scores of the zygote, which is not locked down.
 
     Raises:
         LocalError: there was no worker to compare with: the zygote ended, or the machine was too slow.

@@ -1,7 +1,8 @@
 """A question from its address: dataset number and seed give the same question, oracle and metadata on every machine.
 
-Imports reasoning_gym, so it is used inside the zygote (and in tests). Only the modules of the manifest's datasets are loaded, past
-the package's own `__init__` (0.2 s and 17 MB instead of 1.4 s and 110 MB); should a release rearrange them, the whole package is.
+This module imports reasoning_gym, so only the zygote and tests use it. It loads the modules of the manifest's datasets and skips
+the package's own `__init__`: 0.2 s and 17 MB instead of 1.4 s and 110 MB. Where a release rearranged the modules, it loads the
+whole package.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ Item = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class DatasetChoice:
-    """One dataset of a manifest, as plain values: what crosses the socket to the zygote. No golden digest: compared with none."""
+    """One dataset of a manifest as plain values, as they go to the zygote. Without a golden digest nothing is compared."""
 
     name: str
     params: Mapping[str, Any]

@@ -22,7 +22,7 @@ _ROUNDING = 1e-9
 
 
 class Reason(enum.IntEnum):
-    """Why a completion got the reward it got; the names are a closed set of metric labels."""
+    """The reason for a completion's reward; the names are a closed set of metric labels."""
 
     SCORED = 0
     NO_ANSWER = 1

@@ -1,8 +1,12 @@
 """The system calls a scoring worker may still make, as a seccomp filter program for x86_64 and aarch64.
 
-Three answers: allowed (reading and writing open descriptors, memory that is not executable, time, leaving), EACCES (looking at
-files: a late import fails like a missing module), and death by SIGSYS for everything else: sockets, processes, signals, ptrace,
-io_uring. No honest scoring gets there, so SIGSYS is evidence against the text.
+The filter has three answers:
+
+- allowed: reading and writing open descriptors, memory that is not executable, time, leaving;
+- EACCES: looking at files, so that a late import fails like a missing module;
+- death by SIGSYS: everything else, such as sockets, processes, signals, ptrace, io_uring.
+
+No honest scoring gets to the third, so SIGSYS is evidence against the text.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """Known items: the golden digest of every offered dataset with its default parameters, for whoever seals a manifest.
 
-A node compares its generators with its manifest (`golden.py`). Whoever writes the manifest has nothing to compare with but these
-records: without them a changed reasoning_gym would found a swarm that nobody else can join. The records lie in `selftest.json`;
+A node compares its generators with its manifest (`golden.py`). The author of a manifest compares with these records. Without them a
+changed reasoning_gym would found a swarm that nobody else can join. The records lie in `selftest.json`, and
 `python -m swarmd.questions.selftest --write` makes them anew from the installed reasoning_gym.
 """
 

@@ -22,7 +22,7 @@ from swarmd.questions.scorers import Reason, Score
 from swarmd.questions.seal import setup_of
 from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
 
-# One round or one peer's batch is a few hundred; the control API must not be able to ask for a million.
+# Questions of one call. A round or a peer's batch has a few hundred; nobody is to ask for a million.
 ITEMS_MAX = 4096
 
 
@@ -105,7 +105,7 @@ class ScorerService(ScorerOps):
         return self._score(items, deadline_s, math.inf)
 
     def score_external(self, items: Sequence[ScoreItem], deadline_s: float, held_s_max: float) -> Scores:
-        """As `score`, for other people's completions; the reason is `deadline` also for what `held_s_max` of `held_s` left over."""
+        """As `score`, for other people's completions. Past `held_s_max` of `held_s` the reason is `deadline` too."""
         return self._score(items, deadline_s, held_s_max)
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class ScorerService(ScorerOps):
         return Questions(prompts, held_out), cpu_s
 
     def _prove(self) -> tuple[Proof, str]:
-        """The proof that holds, and what seccomp did to our own scorers where `best-effort` has to go without it."""
+        """The proof that holds; and what seccomp did to our own scorers, where `best-effort` has to go without seccomp."""
         names = [spec.name for spec in self._manifest.datasets]
         proof = prove(self._zygote, names)
         if not proof.faults:

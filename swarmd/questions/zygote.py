@@ -1,7 +1,8 @@
 """The zygote: one single-threaded process that knows the manifest's datasets and forks a worker for every batch.
 
-`python -m swarmd.questions.zygote FD` is started with a clean environment and talks over the inherited socket. It sees addresses of
-questions, never a completion: those go from the service straight to the worker. It ends with the socket, and its workers with it.
+`python -m swarmd.questions.zygote FD` starts with a clean environment and talks over the inherited socket. The zygote sees
+addresses of questions and no completion: completions go from the service straight to the worker. It ends with the socket, and its
+workers with it.
 """
 
 import contextlib
@@ -59,7 +60,7 @@ class Zygote:
         self._items: Recent[tuple[int, int], Item | None] = Recent(_ITEMS_KEPT_MAX)
 
     def prepare(self) -> list[str]:
-        """Self-test and warm every dataset, so that no import is left for the sandbox; their golden digests.
+        """Self-test and warm every dataset, so that no import is left for the sandbox. Returns the golden digests.
 
         Raises:
             IncompatibleSwarm: a known item came out differently.
@@ -133,7 +134,7 @@ class Zygote:
         try:
             with _cpu_limit(ITEM_CPU_S_MAX):
                 item = self._sources[dataset].item(seed)
-        except (Exception, _TooLong):  # noqa: BLE001 - a generator that fails on one seed must not take a peer's whole batch, or us, with it
+        except (Exception, _TooLong):  # noqa: BLE001 - a generator that fails on one seed must not end a peer's whole batch, or the zygote
             item = None
         self._items[address] = item
         return item

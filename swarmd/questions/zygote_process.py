@@ -1,6 +1,6 @@
 """The service's side of the zygote: start it, ask it, and start another when it is gone.
 
-It is exec'd, never forked, with an environment of its own: hash seed, locale and thread counts are the same on every node. Two
+The zygote is exec'd, never forked. Its environment is its own: hash seed, locale and thread counts are the same on every node. Two
 threads may ask it, one request at a time.
 """
 
@@ -18,7 +18,8 @@ import swarmd
 from swarmd.errors import BY_NAME, LocalError
 from swarmd.questions.channel import Channel
 
-# Importing all 34 datasets and testing them takes 0.7 s CPU; four nodes that start on one busy core need a multiple.
+# Seconds to start. Importing and testing all 34 datasets takes 0.7 s of CPU; four nodes that start on one busy core need a
+# multiple.
 START_S_MAX = 60.0
 # Regenerating costs 0.03 to 3 ms a question, a fork 1 ms; 4,096 of the slowest are 12 s.
 ANSWER_S_MAX = 30.0

@@ -1,6 +1,6 @@
 """Offences: the points that evidence gives a peer, which halve with time, and how often they got it banned.
 
-In a table of their own, so that a flood of offenders pushes out offenders and no author. Pure: `now_s` is Unix time.
+Offences have a table of their own, so that a flood of offenders pushes out offenders and no author. Pure: `now_s` is Unix time.
 """
 
 from dataclasses import dataclass, field

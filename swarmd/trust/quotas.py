@@ -1,7 +1,7 @@
 """Quotas: how much of this node's bandwidth, training text and scoring time one author may use.
 
 A proven author has buckets of its own. All others draw from one set of buckets together: an identity costs nothing, so twenty new
-ones get no more than one. Over quota is no offence: a batch is dropped and counted, nobody gets points for it.
+identities get no more than one. A batch over quota is dropped and counted. That is no offence, and gives no points.
 """
 
 from collections.abc import Callable

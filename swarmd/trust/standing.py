@@ -64,7 +64,7 @@ class Standings:
         ban_points: a peer with so many points is banned; None leaves bans to the operator.
 
     `known` holds the authors with so much proof, `new` all others, both from the longest unseen to the last seen.
-    `changed` is set by whatever should be on disk soon, and left to the owner to clear.
+    `changed` says that something should be on disk soon; the owner clears it.
     """
 
     proven_rollouts: int
