@@ -117,3 +117,13 @@ BY_NAME: dict[str, type[SwarmdError]] = {
         ChildDied,
     )
 }
+
+
+def cause(error: BaseException) -> BaseException:
+    """What to tell people of nested exception groups: the foreseen failure inside, or the only one; else the group itself."""
+    while isinstance(error, BaseExceptionGroup):
+        foreseen = error.subgroup((SwarmdError, KeyboardInterrupt))
+        if foreseen is None and len(error.exceptions) > 1:
+            break
+        error = (foreseen or error).exceptions[0]
+    return error

@@ -25,6 +25,7 @@ DISCARD_REASONS = (
     "deadline",
     "disk_full",
     "queue_full",
+    "outbox",
     "invalid",
     "too_large",
     "banned",

@@ -17,7 +17,7 @@ from swarmd.cli.manifest import manifest
 from swarmd.cli.peers import peers
 from swarmd.cli.printable import readable
 from swarmd.cli.run import start
-from swarmd.errors import SwarmdError
+from swarmd.errors import SwarmdError, cause
 
 EPILOG = """\b
 Examples:
@@ -72,7 +72,7 @@ def main() -> None:
         )  # the reader of our output went away; the flush at exit must not fail
     # The outermost edge: whatever happens, the operator gets a readable end. Nurseries put even an interrupt into a group.
     except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001
-        expected = _only(error)
+        expected = cause(error)
         if isinstance(expected, SwarmdError):
             _fail(expected)
         if isinstance(expected, KeyboardInterrupt):
@@ -100,14 +100,6 @@ def _fail(error: SwarmdError) -> None:
 def _interrupted() -> None:
     click.echo("stopped at once; a start resumes from the last checkpoint", err=True)
     sys.exit(130)
-
-
-def _only(error: BaseException) -> BaseException:
-    """The expected failure among those that ended the nurseries, if there is one."""
-    while isinstance(error, BaseExceptionGroup):
-        expected = error.subgroup((SwarmdError, KeyboardInterrupt))
-        error = (expected or error).exceptions[0]
-    return error
 
 
 if __name__ == "__main__":

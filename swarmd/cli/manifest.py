@@ -42,7 +42,7 @@ def check(name_or_file: str) -> None:
     from swarmd.questions.service import ScorerService
 
     loaded = load_manifest(name_or_file)
-    service = ScorerService(lambda name, data: None, manifest=loaded.to_bytes(), sandbox="best-effort")
+    service = ScorerService(lambda event: None, manifest=loaded.to_bytes(), sandbox="best-effort")
     try:
         started = service.start()
     finally:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import trio
 
+from swarmd.clients.network import Network
 from swarmd.clients.scorer import Scorer
 from swarmd.clients.worker import Worker
 from swarmd.config import Config
@@ -101,7 +102,7 @@ class Desk:
             return await sender.send([checked.rollout for checked in rollouts], digests)
 
         async def work(network: Child) -> list[Delivery]:
-            deliveries = await deliver(NetworkOutlet(network))
+            deliveries = await deliver(NetworkOutlet(Network(network)))
             await trio.sleep(LINGER_S)
             return deliveries
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import trio
 
-from swarmd.contribute.send import Reach
+from swarmd.clients.network import Network, Reach
 from swarmd.control.client import ask
-from swarmd.loops.ports import Caller
 
 # The daemon itself gives up after 60 s.
 DAEMON_S = 75.0
-STATS_S, PUBLISH_S = 10.0, 30.0
+STATS_S = 10.0
 # Seconds that a process waits after its last message. Each heartbeat of a second announces the message to peers that are no
 # neighbours, and they ask for it.
 LINGER_S = 4.0
@@ -43,15 +42,15 @@ class DaemonOutlet:
 class NetworkOutlet:
     """A network process of our own."""
 
-    network: Caller
+    network: Network
 
     async def reach(self) -> Reach:
         """See `Outlet`."""
-        return _reach(await self.network.call("stats", within_s=STATS_S))
+        return (await self.network.stats(within_s=STATS_S)).reach
 
     async def publish(self, data: bytes) -> Reach:
         """See `Outlet`."""
-        return _reach(await self.network.call("publish", data=data, within_s=PUBLISH_S))
+        return await self.network.publish(data)
 
 
 def _reach(answer: dict[str, Any]) -> Reach:

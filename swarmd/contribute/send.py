@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import trio
 
+from swarmd.clients.network import Reach
 from swarmd.contribute.ledger import Ledger
 from swarmd.errors import ChildDied, LocalError, Temporary
 from swarmd.loops.ports import NowMs, Say
@@ -30,13 +31,6 @@ MESH_S_MAX = 10.0
 PACE_S = 0.5
 ATTEMPTS_MAX = 3
 RETRY_S = 1.0
-
-
-class Reach(NamedTuple):
-    """`mesh_peers`: neighbours that take a message up at once and forward it; `subscribers`: connected peers of the swarm."""
-
-    mesh_peers: int
-    subscribers: int
 
 
 class Outlet(Protocol):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import trio
 
-from swarmd.clients.worker import Worker
+from swarmd.clients.network import Network
 from swarmd.errors import LocalError
 from swarmd.loops.ports import NowMs, RunBlocking
 from swarmd.loops.progress import Progress
@@ -40,7 +40,7 @@ class Guard:
 
     standings: Standings
     own: bytes
-    network: Worker | None
+    network: Network | None
     save: Callable[[bytes], None]
     run_blocking: RunBlocking
     progress: Progress
@@ -70,7 +70,7 @@ class Guard:
 
     async def once(self) -> None:
         """Hear, ban, tell, keep, show."""
-        if self.network is not None and self.network.up:
+        if self.network is not None and self.network.worker.up:
             with trio.move_on_after(CALL_S_MAX):
                 await self._exchange(self.network)
         since_s = trio.current_time() - self._saved_at_s
@@ -133,11 +133,11 @@ class Guard:
         self._show()
         await self._keep()
 
-    async def _exchange(self, network: Worker) -> None:
+    async def _exchange(self, network: Network) -> None:
         try:
             num_bans = 0
-            for key, evidence, num in await network.call("evidence"):
-                ban = self._accuse(bytes(key), evidence, num)
+            for key, evidence, num in await network.accusations():
+                ban = self._accuse(key, evidence, num)
                 num_bans += ban is not None
                 if ban is not None and num_bans <= SHOWN_MAX:
                     lasts_s = (ban.until_s or 0) - ban.since_s
@@ -146,10 +146,10 @@ class Guard:
                 log.warning("%d more were banned in the same second", num_bans - SHOWN_MAX)
             # Another process began with the bans of that moment; and a call that was cut short may have arrived, or not.
             banned = frozenset(self.standings.banned_now(self._now_s))
-            wanted = network.num_restarts, banned
+            wanted = network.worker.num_restarts, banned
             if wanted != self._told:
                 self._told = None
-                await network.call("ban", keys=sorted(banned))
+                await network.ban(sorted(banned))
                 self._told = wanted
         except LocalError as error:
             log.debug("the network process does not answer: %s", error)

@@ -14,10 +14,11 @@ from typing import Any
 
 import trio
 
+from swarmd.clients.network import Network, NetworkStats
 from swarmd.errors import LocalError
 from swarmd.experience.buffer import BufferCounts
 from swarmd.experience.effective import effective_number
-from swarmd.loops.ports import Caller, RunBlocking
+from swarmd.loops.ports import RunBlocking
 from swarmd.loops.progress import Progress
 from swarmd.metrics import CounterMirror, Metrics
 from swarmd.protocol.rules import VERDICT_OF, Verdict
@@ -43,7 +44,7 @@ async def measure_lag(metrics: Metrics) -> None:
 class Observe:
     """Copies counts of the buffer, the network child, the workers and the disk into metrics and status."""
 
-    network: Caller | None
+    network: Network | None
     counts: Callable[[], BufferCounts]
     run_blocking: RunBlocking
     root: Path
@@ -96,32 +97,31 @@ class Observe:
     def _recent(self) -> list[dict[str, Any]]:
         return self.progress.recent
 
-    async def _network(self, network: Caller) -> None:
+    async def _network(self, network: Network) -> None:
         try:
-            stats = await network.call("stats")
-            peers = (await network.call("peers"))["peers"]
+            stats, peers = await network.stats(), await network.peers()
         except LocalError as error:
             log.debug("the network process does not answer: %s", error)
             return
-        directions = [peer["direction"] for peer in peers]
+        directions = [peer.direction for peer in peers]
         for direction in ("inbound", "outbound"):
             self.metrics.peers.labels(direction).set(directions.count(direction))
-        self.progress.network = {"stats": self._count(stats), "peers": peers}
+        self.progress.network = {"stats": self._count(stats), "peers": [peer._asdict() for peer in peers]}
 
-    def _count(self, stats: dict[str, Any]) -> dict[str, Any]:
+    def _count(self, stats: NetworkStats) -> dict[str, Any]:
         """Move the child's running totals into our counters; returns them with the sums by verdict added."""
-        metrics, verdicts = self.metrics, stats["verdicts"]
+        metrics, verdicts = self.metrics, stats.verdicts
         by_verdict = {verdict.value: 0 for verdict in Verdict}
         for rule, num in verdicts.items():
             by_verdict[VERDICT_OF[rule].value] += num
-        by_verdict["ignore"] += stats["rate_limited"]
+        by_verdict["ignore"] += stats.rate_limited
         refused = {
-            "connection": stats.get("banned_connections", 0),
-            "message": stats.get("banned_messages", 0) + stats.get("gossip", {}).get("blacklisted", 0),
+            "connection": stats.banned_connections,
+            "message": stats.banned_messages + stats.blacklisted,
         }
         grown = self._mirror.growth(
             {
-                "received": stats["received"],
+                "received": stats.received,
                 **by_verdict,
                 **{f"rule {r}": n for r, n in verdicts.items()},
                 **refused,
@@ -129,16 +129,16 @@ class Observe:
         )
         for what in refused:
             metrics.trust_refused.labels(what).inc(grown[what])
-        metrics.mesh_peers.set(stats["mesh_peers"])
+        metrics.mesh_peers.set(stats.reach.mesh_peers)
         metrics.received.inc(grown["received"])
         for verdict in by_verdict:
             metrics.validation.labels(verdict).inc(grown[verdict])
         for rule in verdicts:
             if VERDICT_OF[rule] is not Verdict.ACCEPT:
                 metrics.rejects.labels(rule).inc(grown[f"rule {rule}"])
-        metrics.heartbeat_lag.set(stats["heartbeat_lag_s"])
+        metrics.heartbeat_lag.set(stats.heartbeat_lag_s)
         return {
-            **stats,
+            **stats.to_document(),
             "accepted": by_verdict["accept"],
             "ignored": by_verdict["ignore"],
             "rejected": by_verdict["reject"],

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import trio
 
+from swarmd.clients.network import Network
 from swarmd.errors import LocalError
 from swarmd.loops.generate import OwnBatch
-from swarmd.loops.ports import Caller
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
@@ -32,7 +32,7 @@ class Share:
     """The sharing loop; ends when the outbox is closed. `on_message` gets each message, `network` may be missing."""
 
     outbox: trio.MemoryReceiveChannel[OwnBatch]
-    network: Caller | None
+    network: Network | None
     identity: Identity
     manifest: Manifest
     policy_name: str
@@ -67,12 +67,12 @@ class Share:
             return
         for _ in range(ATTEMPTS_MAX):
             try:
-                answer = await self.network.call("publish", data=message, within_s=30.0)
+                reach = await self.network.publish(message)
             except LocalError as error:
                 log.warning("sharing failed: %s", error)
                 await trio.sleep(RETRY_S)
                 continue
-            self.metrics.published.labels("ok" if answer["subscribers"] else "no_peers").inc()
+            self.metrics.published.labels("ok" if reach.subscribers else "no_peers").inc()
             self.metrics.rollouts_shared.inc(len(batch.rollouts))
             self.progress.num_shared += len(batch.rollouts)
             return

@@ -8,6 +8,7 @@ from typing import Any
 
 import trio
 
+from swarmd.clients.network import PUBLISH_S, Network, NetworkInfo
 from swarmd.clients.scorer import ScorerInfo
 from swarmd.clients.worker import Worker, started
 from swarmd.control.http import Request, Response, as_json
@@ -23,8 +24,6 @@ from swarmd.protocol.rules import validate
 from swarmd.protocol.seen import Seen
 from swarmd.trust.peer_key import key_of
 
-# As long as the sharing loop waits for one message. A network process that is being replaced is back sooner.
-PUBLISH_S = 30.0
 # /metrics takes 5 ms to write. A client that asks for it without pause costs one writing a second.
 METRICS_AGE_S_MAX = 1.0
 # Ten years, in seconds: longer is for ever, which needs no number.
@@ -81,11 +80,12 @@ class Api:
         info = {name: child.info for name, child in self.children.items()}
         generation = info["generation"] or {}
         scorer = started(self.children["scorer"], ScorerInfo)
+        network = started(self.children["network"], NetworkInfo) if "network" in self.children else None
         return About(
             **self.facts,
             pid=os.getpid(),
             started_ms=self._started_ms,
-            addresses=tuple((info.get("network") or {}).get("addresses", ())),
+            addresses=tuple(network.addresses) if network else (),
             num_parameters=generation.get("num_parameters", 0),
             device=generation.get("device", ""),
             engine=f"{generation.get('engine', '')} {generation.get('engine_version', '')}".strip(),
@@ -159,32 +159,30 @@ class Api:
 
     async def _publish(self, request: Request) -> Response:
         """Give a message that `swarmd contribute` sealed to the swarm; it must be of this node's own key and keep every rule."""
-        network = self.children.get("network")
-        if network is None:
+        if "network" not in self.children:
             return as_json({"error": "this node has no network (swarm.solo)"}, 409)
         outcome = validate(request.body, now_ms=self.now_ms(), seen=Seen(), manifest=self.manifest)
         if outcome.batch is None:
             return as_json({"error": f"refused by rule {outcome.rule}: {outcome.detail}"}, 400)
         if outcome.batch.signed.header.author.hex() != self.facts["public_key"]:
             return as_json({"error": "signed by another key than this node's"}, 403)
-        answer = None
+        reach = None
         try:
-            with trio.move_on_after(
-                2 * PUBLISH_S
-            ):  # a child that is being replaced is waited for without end
-                answer = await network.call("publish", data=request.body, within_s=PUBLISH_S)
+            # a child that is being replaced is waited for without end
+            with trio.move_on_after(2 * PUBLISH_S):
+                reach = await Network(self.children["network"]).publish(request.body)
         except LocalError as error:
             self.metrics.published.labels("failed").inc()
             return as_json({"error": str(error)}, 503)
-        if answer is None:
+        if reach is None:
             self.metrics.published.labels("failed").inc()
             return as_json({"error": "the network process is being replaced"}, 503)
-        self.metrics.published.labels("ok" if answer["subscribers"] else "no_peers").inc()
-        if answer["subscribers"]:
+        self.metrics.published.labels("ok" if reach.subscribers else "no_peers").inc()
+        if reach.subscribers:
             num = len(outcome.batch.batch.rollouts)
             self.metrics.rollouts_shared.inc(num)
             self.progress.num_shared += num
-        return as_json(answer)
+        return as_json(reach._asdict())
 
     async def _metrics(self, request: Request) -> Response:
         if (now_s := trio.current_time()) > self._written_s + METRICS_AGE_S_MAX:

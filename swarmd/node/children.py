@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from swarmd.clients.network import NetworkInfo
 from swarmd.clients.scorer import ScorerInfo
 from swarmd.config import Config
 from swarmd.datadir import DataDir
@@ -211,7 +212,7 @@ def weights_directory(data_dir: DataDir, model: ResolvedModel, peer_id: str) -> 
 def summary(name: str, info: Any) -> str:
     """What a started child says of itself, for the terminal."""
     if name == "network":
-        return ", ".join(info["addresses"])
+        return ", ".join(typed(NetworkInfo, info).addresses)
     if name == "scorer":
         return f"sandbox: {typed(ScorerInfo, info).sandbox}"
     engine = f"{info['engine']} {info['engine_version']}".strip()

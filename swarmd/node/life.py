@@ -15,6 +15,7 @@ from typing import Any
 
 import trio
 
+from swarmd.clients.events import Accepted, event_of
 from swarmd.config import Config
 from swarmd.control.gate import gate_of
 from swarmd.control.http import BODY_BYTES_MAX, Service
@@ -27,6 +28,7 @@ from swarmd.loops.ports import Say
 from swarmd.loops.share import OUTBOX_MAX
 from swarmd.node.api import Api
 from swarmd.node.children import child_specs, summary
+from swarmd.node.events import heard
 from swarmd.node.parts import Node, build
 from swarmd.node.wiring import make_generate, make_guard, make_ingest, make_observe, make_share, make_update
 from swarmd.policy.model.resolve import download_model
@@ -69,9 +71,8 @@ async def run_node(
 def _download(node: Node) -> Path:
     """The folder that the children load the model from; a download says how far it is about once a second."""
 
-    def progress(name: str, data: dict[str, Any]) -> None:
-        if name == "download":
-            node.say(f"  download   {data['done_bytes'] / 1e6:.0f}/{data['total_bytes'] / 1e6:.0f} MB")
+    def progress(done_bytes: int, total_bytes: int) -> None:
+        node.say(f"  download   {done_bytes / 1e6:.0f}/{total_bytes / 1e6:.0f} MB")
 
     folder = download_model(node.model, progress)
     return stage(node.model.name, folder, node.data_dir.model, node.say)
@@ -88,7 +89,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     lines = Lines(node.trust, node.manifest.limits, node.now_ms)
     inbox: Inbox[Line] = Inbox(held=lines.held)
     ingest = partial(_offer, node, lines, inbox)
-    children = _make_children(node, model_dir, ingest, lines)
+    children = _make_children(node, model_dir, ingest)
     node.children.update(children)
     guard = make_guard(node)
     api = Api(
@@ -140,15 +141,15 @@ def _facts(node: Node, metrics_url: str) -> dict[str, Any]:
     }
 
 
-def _offer(node: Node, lines: Lines, inbox: Inbox[Line], message: bytes, *, bringer: str) -> None:
+def _offer(node: Node, lines: Lines, inbox: Inbox[Line], accepted: Accepted) -> None:
     """A message for the ingest loop, which nobody waits for."""
-    if not inbox.offer(*lines.of(message, bringer), message):
+    message = accepted.data
+    line, author = lines.of(message, accepted.forwarder, author_connected=accepted.author_connected)
+    if not inbox.offer(line, author, message):
         node.metrics.buffer_discarded.labels("queue_full").inc()
 
 
-def _make_children(
-    node: Node, model_dir: Path, ingest: Callable[..., None], lines: Lines
-) -> dict[str, Child]:
+def _make_children(node: Node, model_dir: Path, ingest: Callable[[Accepted], None]) -> dict[str, Child]:
     specs = child_specs(
         node.config,
         node.data_dir,
@@ -163,24 +164,20 @@ def _make_children(
         banned=lambda: node.trust.standings.banned_now(node.now_ms() / 1000),
     )
 
-    def on_event(name: str, data: dict[str, Any]) -> None:
-        if name == "batch":
-            ingest(data["data"], bringer=data["forwarder"])
-        elif name == "peer":
-            lines.connection_changed(data["peer_id"], connected=data["change"] == "connected")
-        elif name == "plan":
-            node.memory.changed(data)
+    def on_event(name: str, fields: list[object]) -> None:
+        heard(event_of(name, fields), ingest=ingest, memory=node.memory, say=node.say)
 
     def on_restart(name: str, reason: str) -> None:
         node.metrics.worker_restarts.labels(name, reason).inc()
-        if name == "network":
-            lines.connected.clear()
         if reason == "killed" and node.children[name] is node.learner:
             node.memory.killed()
 
     return {
         name: Child(
-            spec, on_event=on_event if name != "scorer" else None, on_restart=partial(on_restart, name)
+            spec,
+            on_event=on_event,
+            on_dropped=node.metrics.buffer_discarded.labels("outbox").inc,
+            on_restart=partial(on_restart, name),
         )
         for name, spec in specs.items()
     }
@@ -194,8 +191,6 @@ async def _start_children(node: Node, children: dict[str, Child], nursery: trio.
         async def start(name: str) -> None:
             info = await nursery.start(children[name].run)
             node.say(f"✓ {name:<10} {summary(name, info)}")
-            for line in info.get("skipped", ()) if name in ("generation", "update") else ():
-                node.say(f"! checkpoint {line}")
             if name in ("generation", "update") and (note := info.get("engine_note")):
                 node.say(f"! {name} without vLLM: {note}")
 
@@ -224,12 +219,15 @@ async def _signals(node: Node, everything: trio.CancelScope) -> None:
 # ---------------------------------------------------------------- the loops
 
 
-async def _run_loops(node: Node, ingest: Callable[..., None], inbox: Inbox[Line]) -> None:
+async def _run_loops(node: Node, ingest: Callable[[Accepted], None], inbox: Inbox[Line]) -> None:
     """The four verbs and the observer, until the update loop is done."""
     outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](OUTBOX_MAX)
-    network = node.children.get("network")
+    network = node.network
     exchanges = network is not None or node.config.experience.source == "own"
-    ingest_own = partial(ingest, bringer=node.identity.peer_id)
+
+    def ingest_own(message: bytes) -> None:
+        ingest(Accepted(message, node.identity.peer_id, author_connected=True))
+
     async with trio.open_nursery() as loops:
         loops.start_soon(make_observe(node).run)
         loops.start_soon(make_generate(node, outbox_in if exchanges else None).run)

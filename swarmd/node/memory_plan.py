@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
+from swarmd.clients.events import PlanChanged
 from swarmd.loops.ports import Say
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
@@ -45,15 +45,13 @@ class MemoryPlan:
         """The plan in force."""
         return self.progress.plan
 
-    def changed(self, event: dict[str, Any]) -> None:
-        """The updating process goes on under another plan: `round`, `from`, `to`, `why`."""
-        self.progress.plan = event["to"]
-        self.metrics.set_memory_plan(event["to"])
+    def changed(self, event: PlanChanged) -> None:
+        """The updating process goes on under another plan."""
+        self.progress.plan = event.after
+        self.metrics.set_memory_plan(event.after)
         self.metrics.memory_plan_changes.inc()
-        self.say(
-            f"! memory     out of memory in round {event['round']}: plan {event['from']} -> {event['to']}"
-        )
-        log.warning("round %d: plan %s -> %s: %s", event["round"], event["from"], event["to"], event["why"])
+        self.say(f"! memory     out of memory in round {event.round}: plan {event.before} -> {event.after}")
+        log.warning("round %d: plan %s -> %s: %s", *event)
 
     def killed(self) -> None:
         """The updating process was killed, and not by us. Where that means a lack of memory the next one starts a plan lower.
@@ -71,4 +69,4 @@ class MemoryPlan:
         later = self.names[self.names.index(self.name) + 1 :] if self.name in self.names else ()
         if later:
             why = "the kernel killed the process that updates"
-            self.changed({"round": number, "from": self.name, "to": later[0], "why": why})
+            self.changed(PlanChanged(number, self.name, later[0], why))

@@ -9,6 +9,7 @@ from typing import Any
 import trio
 
 from swarmd import __version__
+from swarmd.clients.network import Network
 from swarmd.clients.scorer import Scorer
 from swarmd.clients.worker import Worker
 from swarmd.config import Config
@@ -69,6 +70,11 @@ class Node:
     def scorer(self) -> Scorer:
         """The child that makes questions and scores answers."""
         return Scorer(self.children["scorer"], self.config.questions.deadline_s)
+
+    @property
+    def network(self) -> Network | None:
+        """The child that speaks to the swarm; None for a node alone."""
+        return Network(self.children["network"]) if "network" in self.children else None
 
     @property
     def generator(self) -> Worker:

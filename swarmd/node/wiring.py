@@ -7,7 +7,7 @@ from functools import partial
 import trio
 
 from swarmd.atomic import write_atomically
-from swarmd.clients.worker import Worker
+from swarmd.clients.network import Network
 from swarmd.experience.advantages import level
 from swarmd.experience.buffer import Sample
 from swarmd.experience.draws import Admission
@@ -70,7 +70,7 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
 
 def make_share(
     node: Node,
-    network: Worker | None,
+    network: Network | None,
     outbox: trio.MemoryReceiveChannel[OwnBatch],
     ingest: Callable[[bytes], None],
 ) -> Share:
@@ -121,7 +121,7 @@ def make_guard(node: Node) -> Guard:
     return Guard(
         standings=node.trust.standings,
         own=node.identity.public_key,
-        network=node.children.get("network"),
+        network=node.network,
         save=partial(write_atomically, node.data_dir.standings),
         run_blocking=node.run_blocking,
         progress=node.progress,
@@ -247,7 +247,7 @@ def _admission(node: Node, admitted: Admitted) -> Admission:
 def make_observe(node: Node) -> Observe:
     """The observer."""
     return Observe(
-        network=node.children.get("network"),
+        network=node.network,
         counts=node.buffer.counts,
         run_blocking=node.run_blocking,
         root=node.data_dir.root,

@@ -10,13 +10,14 @@ from typing import Any
 
 from torch import Tensor
 
+from swarmd.clients.events import PlanChanged
 from swarmd.errors import ConfigError, OutOfMemory
 from swarmd.policy.memory import free_memory, is_out_of_memory
 from swarmd.policy.options import PolicyOptions
 from swarmd.policy.plans.ladder import Plan, after, at_least, ladder
 from swarmd.policy.update.learner import Learner, TokenRollout, UpdateSettings, UpdateStats
 
-Emit = Callable[[str, dict[str, Any]], None]
+Emit = Callable[[PlanChanged], None]
 
 
 def plans_of(options: PolicyOptions, device: str) -> tuple[Plan, ...]:
@@ -34,7 +35,7 @@ class PlannedLearner:
         settings: as configured; a plan changes some of them.
         plans: in order.
         name: of the plan to begin with; one that `plans` lack gives way to the next in order.
-        emit: takes the event "plan" with `round`, `from`, `to`, `why`.
+        emit: told of each change of plan.
         sleep: puts the engine to sleep, for plans that ask for it.
     """
 
@@ -116,7 +117,7 @@ class PlannedLearner:
         )
 
     def _changed(self, round: int, plan: Plan, why: str) -> bool:
-        self._emit("plan", {"round": round, "from": self.plan.name, "to": plan.name, "why": why})
+        self._emit(PlanChanged(round, self.plan.name, plan.name, why))
         self.plan = plan
         return True
 

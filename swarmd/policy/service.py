@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from swarmd.clients.events import CheckpointSkipped, OptimizerRestarted, PolicyEvent
 from swarmd.errors import ChildDied, DiskFull, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.generation.choose import open_engine
@@ -50,7 +51,7 @@ class PolicyService:
 
     def __init__(
         self,
-        emit: Callable[[str, dict[str, Any]], None],
+        emit: Callable[[PolicyEvent], None],
         *,
         roles: Sequence[str],
         model_dir: str,
@@ -118,7 +119,6 @@ class PolicyService:
         return self.info() | {
             "resumed_from": found.path.name if found.path else None,
             "state": found.state,
-            "skipped": list(found.skipped),
             "seconds": time.perf_counter() - started,
         }
 
@@ -284,7 +284,7 @@ class PolicyService:
         writes = self._learner is not None
         found = (checkpoints.recover if writes else checkpoints.newest_valid)(self._checkpoints)
         for line in found.skipped:
-            self._emit("checkpoint_skipped", {"reason": line})
+            self._emit(CheckpointSkipped(line))
         if found.path is None and found.skipped and not writes:
             # Rounds went by while a large one was read, and each was replaced. To go on with the first weights would be silent.
             raise StateError(f"no checkpoint in {self._checkpoints} could be read", "; ".join(found.skipped))
@@ -300,7 +300,7 @@ class PolicyService:
             self._take(found.path / checkpoints.MODEL_FILE, found.policy_version)
         else:
             if lost := load_checkpoint(found.path, self._model, self._learner.learner):
-                self._emit("optimizer_restarted", {"reason": lost})
+                self._emit(OptimizerRestarted(lost))
             self._version, self._engine_version = found.policy_version, None
         return found
 

@@ -1,7 +1,8 @@
 """What runs in a child process: one service object, served over the inherited socket until the parent is gone.
 
 `python -m swarmd.processes.child FD package.module:Class` builds `Class(emit, **args)` from the first frame and answers the rest.
-A service names its operations in `OPS`. A blocking service runs them one after another on the main thread, while a second thread
+A service names its operations in `OPS`, and in `MAY_DROP` the types of the events that a slow daemon may miss. Events are records,
+and `emit` sends one without blocking. A blocking service runs them one after another on the main thread, while a second thread
 watches the socket; one with `asynchronous = True` runs under trio. Both end the process at once when the socket closes, also in
 the middle of a computation: nothing may outlive a killed daemon. (A parent-death signal would not do: trio spawns from a worker
 thread, and the kernel would kill the child when that thread retires.)
@@ -19,23 +20,17 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, get_type_hints
+from typing import Any, get_type_hints
 
 import trio
 
-from swarmd.errors import SwarmdError
+from swarmd.errors import SwarmdError, cause
 from swarmd.processes.frames import FrameReader, encode_frame
 from swarmd.processes.records import typed
 
-# Events wait here when the daemon is slow; past it the oldest is dropped and counted. One batch event is at most 60 KB.
+# Events that may be dropped wait here when the daemon is slow; past it the oldest is dropped. One is at most 60 KB.
 EVENTS_MAX = 512
 _READ_BYTES = WRITE_BYTES = 1 << 18
-
-
-class Emit(Protocol):
-    """Sends an event to the daemon; never blocks the service."""
-
-    def __call__(self, name: str, data: dict[str, Any]) -> None: ...
 
 
 def main(argv: list[str]) -> None:
@@ -73,8 +68,8 @@ def _serve_blocking(service_type: Any, sock: socket.socket) -> None:
         with lock:
             sock.sendall(encode_frame(message))
 
-    def emit(name: str, data: dict[str, Any]) -> None:
-        send({"event": name, "data": data})
+    def emit(event: object) -> None:
+        send(_frame_of(event))
 
     def watch() -> None:
         reader = FrameReader()
@@ -124,26 +119,28 @@ def _operation(service: Any, request: dict[str, Any]) -> Callable[[], Any]:
     return partial(function, **{name: typed(hints[name], value) for name, value in request["args"].items()})
 
 
-class _Outbox:
-    """Replies in full, and before all events; events up to a bound, in the order they were put. One task writes them.
+def _frame_of(event: object) -> dict[str, Any]:
+    return {"event": type(event).__name__, "data": event}
 
-    Many at once: it gets a turn where every peer of a network gets one, and somebody waits for each reply.
+
+class _Outbox:
+    """What waits to be written to the daemon: what it must get first and in full, then events up to a bound, the oldest first.
+
+    One task writes, many messages at once: it gets a turn where every peer of a network gets one, and somebody waits for each
+    reply.
     """
 
     def __init__(self) -> None:
-        self._replies: deque[dict[str, Any]] = deque()
+        self._kept: deque[dict[str, Any]] = deque()
         self._events: deque[dict[str, Any]] = deque()
         self._num_dropped = 0
         self._wake = trio.Event()
 
-    def put(self, message: dict[str, Any]) -> None:
-        if "event" in message:
-            if len(self._events) >= EVENTS_MAX:
-                self._events.popleft()
-                self._num_dropped += 1
-            self._events.append(message)
-        else:
-            self._replies.append(message)
+    def put(self, message: dict[str, Any], *, may_drop: bool = False) -> None:
+        if may_drop and len(self._events) >= EVENTS_MAX:
+            self._events.popleft()
+            self._num_dropped += 1
+        (self._events if may_drop else self._kept).append(message)
         self._wake.set()
 
     async def write_to(self, stream: trio.SocketStream) -> None:
@@ -155,23 +152,24 @@ class _Outbox:
 
     def _next_frames(self) -> bytes:
         frames = bytearray()
-        while self._replies:
-            frames += encode_frame(self._replies.popleft())
+        while self._kept:
+            frames += encode_frame(self._kept.popleft())
+        if self._num_dropped:
+            frames += encode_frame({"dropped": self._num_dropped})
+            self._num_dropped = 0
         while self._events and len(frames) < WRITE_BYTES:
-            event = self._events.popleft()
-            if self._num_dropped:
-                event["dropped"], self._num_dropped = self._num_dropped, 0
-            frames += encode_frame(event)
+            frames += encode_frame(self._events.popleft())
         return bytes(frames)
 
 
 async def _serve_async(service_type: Any, sock: socket.socket) -> None:
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
     outbox, reader = _Outbox(), FrameReader()
+    may_drop: tuple[type, ...] = getattr(service_type, "MAY_DROP", ())
     service: Any = None
 
-    def emit(name: str, data: dict[str, Any]) -> None:
-        outbox.put({"event": name, "data": data})
+    def emit(event: object) -> None:
+        outbox.put(_frame_of(event), may_drop=isinstance(event, may_drop))
 
     async def answer(request: dict[str, Any]) -> None:
         try:
@@ -193,7 +191,7 @@ async def _serve_async(service_type: Any, sock: socket.socket) -> None:
                         outbox.put({"id": request["id"], "result": await nursery.start(service.run)})
                         settle()
                     except Exception as error:  # noqa: BLE001 - the boundary, as above
-                        outbox.put({"id": request["id"], "error": describe(unwrap(error))})
+                        outbox.put({"id": request["id"], "error": describe(cause(error))})
                 elif request["op"] == "ping":
                     outbox.put({"id": request["id"], "result": None})
                 else:
@@ -218,13 +216,6 @@ async def _receive_async(stream: trio.SocketStream) -> bytes:
     if not data:
         os._exit(0)
     return bytes(data)
-
-
-def unwrap(error: BaseException) -> BaseException:
-    """The one exception inside nested groups of one; groups of several stay as they are."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
 
 
 if __name__ == "__main__":

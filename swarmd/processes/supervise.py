@@ -54,7 +54,8 @@ class Child:
 
     Args:
         spec: what to run.
-        on_event: called with (name, data) for each event; plain and quick, it runs inside the reader.
+        on_event: called for each event with its type's name and its fields; plain and quick, it runs inside the reader.
+        on_dropped: called with how many events were dropped before the one that comes next.
         on_restart: called with the reason (`crash`, `killed`, `hang`, `start`) whenever a child has to be replaced, before the
             arguments of the next are asked for. `killed`: by a SIGKILL that was not ours, most often the kernel out of memory.
     """
@@ -63,16 +64,15 @@ class Child:
         self,
         spec: ChildSpec,
         *,
-        on_event: Callable[[str, dict[str, Any]], None] | None = None,
-        on_restart: Callable[[str], None] | None = None,
+        on_event: Callable[[str, list[object]], None] = lambda name, fields: None,
+        on_dropped: Callable[[int], None] = lambda num: None,
+        on_restart: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.spec = spec
         self.info: Any = None
         self.pid: int | None = None
         self.num_restarts = 0
-        self.num_events_dropped = 0
-        self._on_event = on_event or (lambda name, data: None)
-        self._on_restart = on_restart or (lambda reason: None)
+        self._on_event, self._on_dropped, self._on_restart = on_event, on_dropped, on_restart
         self._ready = trio.Event()
         self._connection: _Connection | None = None
 
@@ -116,7 +116,7 @@ class Child:
                     self._on_restart("start")
                     await trio.sleep(BACKOFF_MAX_S)
                     continue
-                connection.on_event, connection.on_closed = self._event, self._lost
+                connection.on_told, connection.on_closed = self._told, self._lost
                 readers.start_soon(connection.read)
                 try:
                     self.info = await connection.start(self.spec)
@@ -153,9 +153,11 @@ class Child:
         if self._ready.is_set():
             self._ready = trio.Event()
 
-    def _event(self, message: dict[str, Any]) -> None:
-        self.num_events_dropped += message.get("dropped", 0)
-        self._on_event(message["event"], message["data"])
+    def _told(self, message: dict[str, Any]) -> None:
+        if "dropped" in message:
+            self._on_dropped(message["dropped"])
+        else:
+            self._on_event(message["event"], message["data"])
 
 
 class _Connection:
@@ -165,7 +167,7 @@ class _Connection:
         self.name, self.log_path = spec.name, spec.log_path
         self.closed = trio.Event()
         self.reason = "crash"
-        self.on_event: Callable[[dict[str, Any]], None] = lambda message: None
+        self.on_told: Callable[[dict[str, Any]], None] = lambda message: None
         self.on_closed: Callable[[], None] = lambda: None
         self._stream = stream
         self._lock = trio.Lock()
@@ -210,8 +212,8 @@ class _Connection:
         try:
             while data := await self._stream.receive_some(_READ_BYTES):
                 for message in reader.feed(bytes(data)):
-                    if "event" in message:
-                        self.on_event(message)
+                    if "id" not in message:
+                        self.on_told(message)
                     elif message["id"] in self._waiting:
                         done, box = self._waiting[message["id"]]
                         box.append(message)

@@ -16,7 +16,9 @@ from typing import Any
 import trio
 from libp2p.peer.id import ID
 
-from swarmd.errors import LocalError, SwarmdError, Temporary
+from swarmd.clients.events import Accepted, BootstrapChanged, HostDied, NetworkEvent
+from swarmd.clients.network import Accusation, NetworkInfo, NetworkOps, NetworkStats, Peer, Reach
+from swarmd.errors import LocalError, Temporary, cause
 from swarmd.fair.judge import Judge, Line
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES, Outcome, Verdict, validate
@@ -32,9 +34,9 @@ from swarmd.swarm.notifee import Notifee
 from swarmd.swarm.pacing import Patience
 from swarmd.swarm.peer_book import PeerBook
 from swarmd.trust.evidence import blame
-from swarmd.trust.peer_key import key_of_multihash
+from swarmd.trust.peer_key import key_of_multihash, peer_id_of_key
 
-Emit = Callable[[str, dict[str, Any]], None]
+Emit = Callable[[NetworkEvent], None]
 
 # Between two lives of the libp2p objects. A life of a minute counts as a recovery and starts from the shortest again.
 REBUILD_S_MIN, REBUILD_S_MAX, LIFE_S_GOOD = 0.5, 30.0, 60.0
@@ -43,12 +45,8 @@ LAG_PERIOD_S = 1.0
 EXPEL_PERIOD_S = 1.0
 
 
-class NetworkService:
-    """See the module. Operations answer plain msgpack values.
-
-    Events: `batch` {data, forwarder, received_ms} for every accepted message of others; `peer` {peer_id, change}, change being
-    `connected` or `disconnected`; `bootstrap` {address, state} when the state of a bootstrap changes, a closed set (`Dialled`);
-    `host_died` {kinds}, the exception classes, before all libp2p objects are made anew.
+class NetworkService(NetworkOps):
+    """See the module, and `swarmd.clients.events.NetworkEvent` for what it tells.
 
     Args:
         emit: non-blocking.
@@ -64,7 +62,7 @@ class NetworkService:
         ConfigError: an address is malformed.
     """
 
-    OPS = frozenset({"publish", "peers", "stats", "ban", "evidence"})
+    MAY_DROP = (Accepted,)
     asynchronous = True
 
     def __init__(
@@ -105,8 +103,8 @@ class NetworkService:
 
     # -- life
 
-    async def run(self, *, task_status: trio.TaskStatus[dict[str, Any]] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled. `task_status` receives {peer_id, addresses, topic} once listening.
+    async def run(self, *, task_status: trio.TaskStatus[NetworkInfo] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled. `task_status` is told once the node listens.
 
         Raises:
             PortTaken: the port is in use, or the address is not one of this machine.
@@ -119,16 +117,16 @@ class NetworkService:
                 await self._live(trio.TASK_STATUS_IGNORED if self._started else task_status)
             except Exception as error:  # noqa: BLE001 - the gossip edge: a stranger's bytes can end py-libp2p with anything
                 if not self._started:
-                    raise _expected(error) or error from None
+                    raise cause(error) from None
                 self._last_death = _kinds(error)
             self._counters["host_deaths"] += 1
-            self._emit("host_died", {"kinds": self._last_death})
+            self._emit(HostDied(self._last_death))
             if trio.current_time() - began_at > LIFE_S_GOOD:
                 delay_s = REBUILD_S_MIN
             await trio.sleep(delay_s)
             delay_s = min(delay_s * 2, REBUILD_S_MAX)
 
-    async def _live(self, task_status: trio.TaskStatus[dict[str, Any]]) -> None:
+    async def _live(self, task_status: trio.TaskStatus[NetworkInfo]) -> None:
         """One life of the libp2p objects; returns when a service stopped without an error."""
         stack = build(self._seed, self._listen, self._announce, self._limits, self._manifest.topic)
         stack.pubsub.set_validator(self._manifest.topic, self._verdict)
@@ -154,7 +152,7 @@ class NetworkService:
                     nursery.cancel_scope.cancel()
                 finally:
                     self._stack = self._discovery = None
-                    self._forget_connections()
+                    self._connected_at.clear()
 
     def _make_discovery(self, stack: Stack) -> Discovery:
         return Discovery(
@@ -173,10 +171,10 @@ class NetworkService:
     def _own_addresses(self, stack: Stack) -> list[str]:
         return [f"{self._announce or self._listen.text}/p2p/{stack.peer_id}"]
 
-    def _describe(self, stack: Stack) -> dict[str, Any]:
+    def _describe(self, stack: Stack) -> NetworkInfo:
         shown = [self._announce] if self._announce else self._listen.shown()
         own = [f"{address}/p2p/{stack.peer_id}" for address in shown]
-        return {"peer_id": stack.peer_id, "addresses": own, "topic": self._manifest.topic}
+        return NetworkInfo(stack.peer_id, own, self._manifest.topic)
 
     async def _watch_lag(self) -> None:
         """How late gossip's heartbeat came, and a timer of the same period, which would also show that it did not come at all."""
@@ -194,12 +192,8 @@ class NetworkService:
 
     # -- operations
 
-    async def publish(self, data: bytes) -> dict[str, int]:
-        """Give a sealed message of ours to the swarm.
-
-        Returns:
-            mesh_peers: how many neighbours took it up for forwarding; subscribers: peers known to want the topic. Both 0 is no
-            error: the node is alone.
+    async def publish(self, data: bytes) -> Reach:
+        """Give a sealed message of ours to the swarm. A reach of 0 is no error: the node is alone.
 
         Raises:
             LocalError: our own rules would refuse it, so everybody would.
@@ -220,56 +214,58 @@ class NetworkService:
         self._counters["published_bytes"] += len(data)
         return _reach(stack, topic)
 
-    async def peers(self) -> dict[str, Any]:
+    async def peers(self) -> list[Peer]:
         """Connected peers, each with what it sent us."""
         if self._stack is None:
-            return {"peers": []}
+            return []
         network, store = self._stack.host.get_network(), self._stack.host.get_peerstore()
-        return {"peers": [self._peer(network, store, peer) for peer in list(network.connections)]}
+        return [self._peer(network, store, peer) for peer in list(network.connections)]
 
-    async def stats(self) -> dict[str, Any]:
-        """Counters since the start of the process, and the present size of things; keys are a closed set."""
-        stack = self._stack
-        verdicts = {rule: self._rules[rule] for rule in RULES}
+    async def stats(self) -> NetworkStats:
+        """Counters since the start of the process, and the present size of things; names are a closed set."""
+        stack, counters = self._stack, self._counters
         host = dict(stack.host_counters) if stack else {}
         gossip = {**stack.pubsub.counters, **stack.gossipsub.counters} if stack else {}
-        reach = _reach(stack, self._manifest.topic) if stack else {"mesh_peers": 0, "subscribers": 0}
-        return {
-            **{name: self._counters[name] for name in COUNTERS},
-            **{f"dial_{result.value}": self._counters[f"dial_{result.value}"] for result in Dialled},
-            "verdicts": verdicts,
+        others = {
+            **{name: counters[name] for name in COUNTERS},
+            **{f"dial_{result.value}": counters[f"dial_{result.value}"] for result in Dialled},
             "peers": len(stack.host.get_network().connections) if stack else 0,
-            **reach,
             "streams_moved": stack.streams.num_moved if stack else 0,
             "streams_retried": stack.streams.num_retried if stack else 0,
             "last_death": self._last_death,
-            "heartbeat_lag_s": self._lag_s_max,
-            "bootstrap": self._discovery.bootstrap_states() if self._discovery else {},
             "book_size": len(self._book.addresses()),
             "book_corrupt": self._book.num_corrupt,
             "book_write_errors": self._book.num_write_errors,
             "host": host,
             "gossip": gossip,
         }
+        return NetworkStats(
+            received=counters["received"],
+            rate_limited=counters["rate_limited"],
+            banned_connections=counters["banned_connections"],
+            banned_messages=counters["banned_messages"],
+            blacklisted=gossip.get("blacklisted", 0),
+            verdicts={rule: self._rules[rule] for rule in RULES},
+            reach=_reach(stack, self._manifest.topic) if stack else Reach(0, 0),
+            heartbeat_lag_s=self._lag_s_max,
+            bootstrap=self._discovery.bootstrap_states() if self._discovery else {},
+            others=others,
+        )
 
-    async def ban(self, keys: list[bytes]) -> dict[str, int]:
-        """From now on exactly these peers are banned: no connection, none of their messages, whoever brings them.
-
-        Returns:
-            closed: how many of them were connected.
-        """
+    async def ban(self, keys: list[bytes]) -> int:
+        """From now on exactly these peers are banned: no connection, none of their messages, whoever brings them."""
         self._gate.replace(keys)
         if self._stack is None:
-            return {"closed": 0}  # the next life begins with this list
+            return 0  # the next life begins with this list
         self._stack.pubsub.blacklisted_peers = self._gate.ids
         network = self._stack.host.get_network()
         num = sum(self._gate.bans(peer) for peer in network.connections)
         await self._gate.expel(network)
-        return {"closed": num}
+        return num
 
-    async def evidence(self) -> list[tuple[bytes, str, int]]:
-        """What peers did since the last call that no honest one does: key, `trust.evidence.Evidence`, how often."""
-        return [*self._accusations.take()]
+    async def accusations(self) -> list[Accusation]:
+        """What peers did since the last call that no honest one does."""
+        return [Accusation(*found) for found in self._accusations.take()]
 
     # -- gossip
 
@@ -282,11 +278,11 @@ class NetworkService:
         account = self._accounts.of(peer_id, trio.current_time())
         self._counters["received"] += 1
         self._counters["received_bytes"] += len(data)
-        outcome, received_ms = None, _now_ms()
+        outcome = None
         if self._accounts.allow(account, trio.current_time()):
             own = message.from_id == forwarder.to_bytes() or str(ID(message.from_id)) in self._connected_at
             line = Line(message.from_id if own else forwarder.to_bytes(), own)
-            judge = partial(self._outcome, data, received_ms)
+            judge = partial(self._outcome, data, _now_ms())
             outcome = await self._judge.verdict(line, message.from_id, judge)
         if outcome is None:
             self._counters["rate_limited"] += 1
@@ -298,15 +294,16 @@ class NetworkService:
             by = key_of_multihash(forwarder.to_bytes())
             self._accusations.add(blame(outcome.rule, data, forwarder=by, manifest=self._manifest))
             return hardening.Verdict.REJECT
-        if outcome.verdict is Verdict.IGNORE:
+        if outcome.verdict is Verdict.IGNORE or outcome.batch is None:
             account.ignored += 1
             return hardening.Verdict.IGNORE
-        if outcome.batch is not None and self._gate.bans_key(outcome.batch.signed.header.author):
+        author = outcome.batch.signed.header.author
+        if self._gate.bans_key(author):
             # Its bringer may be honest: no ban of ours holds elsewhere. Marked as seen, or every neighbour would offer it again.
             self._counters["banned_messages"] += 1
             return hardening.Verdict.IGNORE
         account.accepted += 1
-        self._emit("batch", {"data": data, "forwarder": peer_id, "received_ms": received_ms})
+        self._emit(Accepted(data, peer_id, author_connected=peer_id_of_key(author) in self._connected_at))
         return hardening.Verdict.ACCEPT
 
     def _broken_rpc(self, sender: ID) -> None:
@@ -336,31 +333,25 @@ class NetworkService:
             del self._connected_at[peer_id]
         if self._discovery is not None:
             self._discovery.connection_changed(peer_id, connected=connected)
-        self._emit("peer", {"peer_id": peer_id, "change": "connected" if connected else "disconnected"})
-
-    def _forget_connections(self) -> None:
-        for peer_id in list(self._connected_at):
-            del self._connected_at[peer_id]
-            self._emit("peer", {"peer_id": peer_id, "change": "disconnected"})
 
     def _bootstrap_changed(self, address: str, result: Dialled) -> None:
-        self._emit("bootstrap", {"address": address, "state": result.value})
+        self._emit(BootstrapChanged(address, result.value))
 
-    def _peer(self, network: Any, store: Any, peer: ID) -> dict[str, Any]:
+    def _peer(self, network: Any, store: Any, peer: ID) -> Peer:
         peer_id = str(peer)
         connections = network.get_connections(peer)
         account = self._accounts.get(peer_id)
-        return {
-            "peer_id": peer_id,
-            "direction": connections[0].direction.name.lower() if connections else "unknown",
-            "address": host_of_connection(network, peer) or "",
-            "agent": self._discovery.agent_of(peer_id) if self._discovery else "",
-            "rtt_s": float(store.latency_EWMA(peer)),
-            "connected_s": trio.current_time() - self._connected_at.get(peer_id, trio.current_time()),
-            "accepted": account.accepted if account else 0,
-            "ignored": account.ignored if account else 0,
-            "rejected": account.rejected if account else 0,
-        }
+        return Peer(
+            peer_id=peer_id,
+            direction=connections[0].direction.name.lower() if connections else "unknown",
+            address=host_of_connection(network, peer) or "",
+            agent=self._discovery.agent_of(peer_id) if self._discovery else "",
+            rtt_s=float(store.latency_EWMA(peer)),
+            connected_s=trio.current_time() - self._connected_at.get(peer_id, trio.current_time()),
+            accepted=account.accepted if account else 0,
+            ignored=account.ignored if account else 0,
+            rejected=account.rejected if account else 0,
+        )
 
     def _running(self) -> Stack:
         if self._stack is None:
@@ -372,16 +363,12 @@ class NetworkService:
 
 # Names in `stats`, besides those written out there.
 COUNTERS = (
-    "received",
     "received_bytes",
-    "rate_limited",
     "published",
     "published_bytes",
     "publish_refused",
     "publish_congested",
     "host_deaths",
-    "banned_connections",
-    "banned_messages",
     "exchange_asked",
     "exchange_answered",
     "exchange_failed",
@@ -412,9 +399,9 @@ async def _drain(subscription: Any) -> None:
         await subscription.get()
 
 
-def _reach(stack: Stack, topic: str) -> dict[str, int]:
+def _reach(stack: Stack, topic: str) -> Reach:
     mesh, subscribers = stack.gossipsub.mesh.get(topic, ()), stack.pubsub.peer_topics.get(topic, ())
-    return {"mesh_peers": len(mesh), "subscribers": len(subscribers)}
+    return Reach(len(mesh), len(subscribers))
 
 
 def _now_ms() -> int:
@@ -426,12 +413,3 @@ def _kinds(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return ", ".join(_kinds(inner) for inner in error.exceptions[:4])
     return type(error).__name__
-
-
-def _expected(error: BaseException) -> SwarmdError | None:
-    """The error meant for people inside nested groups."""
-    if isinstance(error, SwarmdError):
-        return error
-    if isinstance(error, BaseExceptionGroup):
-        return next((found for inner in error.exceptions if (found := _expected(inner))), None)
-    return None

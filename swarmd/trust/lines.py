@@ -1,7 +1,7 @@
 """Lines: who answers for a message that came, and whether it shares its scoring time with others."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from swarmd.protocol.manifest import Limits
@@ -31,23 +31,17 @@ class Lines:
     trust: Trust
     limits: Limits
     now_ms: Callable[[], int]
-    connected: set[str] = field(default_factory=set)
 
-    def of(self, message: bytes, bringer: str) -> tuple[Line, bytes]:
+    def of(self, message: bytes, bringer: str, *, author_connected: bool) -> tuple[Line, bytes]:
         """The line of a message, and its author: empty where it names none, which ingest counts."""
         author = named_author(message, self.limits)
         if author is None:
             return Line(bringer.encode(), relayed=True, shares=True), b""
         if self.trust.standings.proven(author):
             return Line(author, relayed=False, shares=False), author
-        peer_id = peer_id_of_key(author)
-        if peer_id == bringer or peer_id in self.connected:
+        if author_connected or peer_id_of_key(author) == bringer:
             return Line(author, relayed=False, shares=True), author
         return Line(bringer.encode(), relayed=True, shares=True), author
-
-    def connection_changed(self, peer_id: str, *, connected: bool) -> None:
-        """A peer came or went."""
-        (self.connected.add if connected else self.connected.discard)(peer_id)
 
     def held(self) -> bool:
         """Whether those who share a quota have to wait for it. Who used up its own is refused at its turn."""

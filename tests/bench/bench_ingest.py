@@ -165,7 +165,7 @@ def _ratios(one: list[Call], other: list[Call], column: int) -> list[float]:
 
 
 def _service(manifest: Manifest, mode: str) -> ScorerService:
-    service = ScorerService(lambda name, data: None, manifest=manifest.to_bytes(), sandbox=mode)  # type: ignore[arg-type]
+    service = ScorerService(lambda event: None, manifest=manifest.to_bytes(), sandbox=mode)  # type: ignore[arg-type]
     service.start()
     return service
 

@@ -26,6 +26,7 @@ from libp2p.stream_muxer.yamux.yamux import PROTOCOL_ID as YAMUX
 from libp2p.stream_muxer.yamux.yamux import Yamux
 from libp2p.tools.anyio_service import background_trio_service
 
+from swarmd.clients.events import Accepted, NetworkEvent
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.protocol.signing import Identity
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
@@ -89,9 +90,9 @@ def _digest(data: bytes) -> str:
 async def hardened(orders: dict[str, Any], load: Load, manifest: Manifest, talk: "Talk") -> None:
     """Our network service, started and connected as a node does it."""
 
-    def emit(name: str, data: dict[str, Any]) -> None:
-        if name == "batch":
-            load.note_received(data["data"])
+    def emit(event: NetworkEvent) -> None:
+        if isinstance(event, Accepted):
+            load.note_received(event.data)
 
     service = NetworkService(
         emit,
@@ -102,12 +103,12 @@ async def hardened(orders: dict[str, Any], load: Load, manifest: Manifest, talk:
     )
     async with trio.open_nursery() as nursery:
         described = await nursery.start(service.run)
-        talk.say({"address": described["addresses"][0]})
+        talk.say({"address": described.addresses[0]})
         await talk.hear()
-        while (await service.stats())["mesh_peers"] < orders["num_nodes"] - 1:
+        while (await service.stats()).reach.mesh_peers < orders["num_nodes"] - 1:
             await trio.sleep(0.1)
         await measure(load, talk, service.publish)
-        talk.say({"stats": await service.stats()})
+        talk.say({"stats": (await service.stats()).to_document()})
         nursery.cancel_scope.cancel()
 
 

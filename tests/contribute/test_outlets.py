@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from swarmd.clients.network import Network
 from swarmd.contribute.outlets import DaemonOutlet, NetworkOutlet
 from swarmd.contribute.send import Reach
 from swarmd.errors import ChildDied, NotRunning, SwarmdError, Temporary
@@ -14,7 +15,7 @@ from tests.loops.fakes import FakeNetwork
 
 async def test_a_network_process_of_our_own() -> None:
     network = FakeNetwork(num_peers=3)
-    outlet = NetworkOutlet(network)
+    outlet = NetworkOutlet(Network(network))
     assert await outlet.reach() == Reach(3, 3)
     assert await outlet.publish(b"message") == Reach(3, 3)
     assert network.asked("publish") == [{"data": b"message"}]
@@ -24,7 +25,7 @@ async def test_its_death_is_told() -> None:
     network = FakeNetwork()
     network.fail("publish", ChildDied("gone"))
     with pytest.raises(ChildDied):
-        await NetworkOutlet(network).publish(b"message")
+        await NetworkOutlet(Network(network)).publish(b"message")
 
 
 @pytest.mark.parametrize(

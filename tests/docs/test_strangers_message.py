@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from swarmd.clients.network import NetworkStats
 from swarmd.config import Config, known_keys
 from swarmd.metrics import Metrics
 from swarmd.protocol.rules import RULES
@@ -206,7 +207,7 @@ def network_counters() -> set[str]:
         f"{folder}/gossipsub.py", "ROUTER_COUNTERS"
     )
     host = names_in(f"{folder}/__init__.py", "HOST_COUNTERS")
-    own = names_in("swarm/service.py", "COUNTERS")
+    own = names_in("swarm/service.py", "COUNTERS") | set(NetworkStats._fields)
     return own | {f"gossip.{name}" for name in gossip} | {f"host.{name}" for name in host}
 
 

@@ -14,7 +14,7 @@ def started(device: str, checkpoints: Path | None = None) -> Any:
     from swarmd.tiny import model_dir
 
     service = PolicyService(
-        lambda name, data: None,
+        lambda event: None,
         roles=["generate", "update"],
         model_dir=str(model_dir()),
         device=device,

@@ -4,10 +4,12 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from typing import Any
 
 import trio
 
+from swarmd.clients.network import Accusation, NetworkOps, NetworkStats, Peer, Reach
 from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
 from swarmd.errors import ChildDied, SwarmdError
 from swarmd.protocol.manifest import Manifest
@@ -62,6 +64,8 @@ class FakeChild:
             failure = failures.popleft() if failures else None
             if failure is None or failure.after:
                 answer = getattr(self, op)(**args)
+                if isawaitable(answer):
+                    answer = await answer
             if failure is None:
                 return answer
             if isinstance(failure.error, ChildDied):
@@ -219,48 +223,53 @@ class FakePolicy(FakeChild):
         return {"policy_version": policy_version}
 
 
-class FakeNetwork(FakeChild):
+class FakeNetwork(FakeChild, NetworkOps):
     """A network process with `num_peers` peers and nothing on its mind."""
 
     def __init__(self, num_peers: int = 1) -> None:
         super().__init__()
         self.num_peers = num_peers
-        self.found: list[tuple[bytes, str, int]] = []
+        self.found: list[Accusation] = []
         self.banned: list[bytes] = []
-        self.totals: dict[str, Any] = {"received": 0, "rate_limited": 0}
+        self.totals: dict[str, Any] = {}
         self.verdicts: dict[str, int] = {}
 
-    def evidence(self) -> list[tuple[bytes, str, int]]:
+    async def accusations(self) -> list[Accusation]:
         found, self.found = self.found, []
         return found
 
-    def ban(self, keys: list[bytes]) -> dict[str, int]:
+    async def ban(self, keys: list[bytes]) -> int:
         self.banned = list(keys)
-        return {"closed": 0}
+        return 0
 
-    def publish(self, data: bytes) -> dict[str, int]:
-        return {"mesh_peers": self.num_peers, "subscribers": self.num_peers}
+    async def publish(self, data: bytes) -> Reach:
+        return Reach(self.num_peers, self.num_peers)
 
-    def stats(self) -> dict[str, Any]:
-        verdicts = {rule: self.verdicts.get(rule, 0) for rule in RULES}
-        reach = {"mesh_peers": self.num_peers, "subscribers": self.num_peers}
-        return {**self.totals, **reach, "verdicts": verdicts, "heartbeat_lag_s": 0.01}
+    async def stats(self) -> NetworkStats:
+        stats = NetworkStats(
+            received=0,
+            rate_limited=0,
+            banned_connections=0,
+            banned_messages=0,
+            blacklisted=0,
+            verdicts={rule: self.verdicts.get(rule, 0) for rule in RULES},
+            reach=Reach(self.num_peers, self.num_peers),
+            heartbeat_lag_s=0.01,
+            bootstrap={},
+            others={},
+        )
+        return stats._replace(**self.totals)
 
-    def peers(self) -> dict[str, Any]:
-        return {"peers": [peer_row(f"peer-{number}") for number in range(self.num_peers)]}
+    async def peers(self) -> list[Peer]:
+        return [peer(f"peer-{number}") for number in range(self.num_peers)]
+
+
+def peer(peer_id: str, **changes: Any) -> Peer:
+    """One connected peer as the network process tells of it."""
+    found = Peer(peer_id, "outbound", "/ip4/127.0.0.1/tcp/1", "swarmd/0", rtt_s=0.002, connected_s=10.0)
+    return found._replace(**changes)
 
 
 def peer_row(peer_id: str, **changes: Any) -> dict[str, Any]:
-    """One connected peer as the network process tells of it."""
-    return {
-        "peer_id": peer_id,
-        "direction": "outbound",
-        "address": "/ip4/127.0.0.1/tcp/1",
-        "agent": "swarmd/0",
-        "rtt_s": 0.002,
-        "connected_s": 10.0,
-        "accepted": 0,
-        "ignored": 0,
-        "rejected": 0,
-        **changes,
-    }
+    """The same as a row."""
+    return peer(peer_id, **changes)._asdict()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import trio
 from prometheus_client import CollectorRegistry
 
+from swarmd.clients.network import Network
 from swarmd.clients.scorer import Scorer
 from swarmd.experience.buffer import AddResult, Sample
 from swarmd.experience.own import Balance, OwnExperience
@@ -159,7 +160,7 @@ class Loops:
         )
 
     def share(self, outbox: trio.MemoryReceiveChannel[OwnBatch]) -> Share:
-        return Share(outbox, self.network, ME, self.manifest, "fake", self.progress, self.metrics)
+        return Share(outbox, Network(self.network), ME, self.manifest, "fake", self.progress, self.metrics)
 
     def ingest(self, inbox: AsyncIterable[bytes], *, source: Literal["swarm", "own"] = "swarm") -> Ingest:
         return Ingest(
@@ -181,7 +182,7 @@ class Loops:
         return Guard(
             standings=self.trust.standings,
             own=ME.public_key,
-            network=self.network,
+            network=Network(self.network),
             save=save,
             run_blocking=inline,
             progress=self.progress,

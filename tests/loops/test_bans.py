@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from swarmd.atomic import write_atomically
+from swarmd.clients.network import Accusation
 from swarmd.errors import ChildDied, DiskFull
 from swarmd.loops.bans import SAVE_S, SHOWN_MAX, Guard
 from swarmd.protocol.signing import peer_id_of
@@ -44,7 +45,7 @@ def keeping(loops: Loops, folder: Path) -> tuple[Guard, Path]:
 
 async def test_evidence_becomes_a_ban_that_the_network_process_is_told_of() -> None:
     loops = strict()
-    loops.network.found = [(PEER, "forwarded_reject", 10)]
+    loops.network.found = [Accusation(PEER, "forwarded_reject", 10)]
     await loops.guard().once()
     assert loops.network.banned == [PEER]
     assert loops.count("trust_evidence_total", kind="forwarded_reject") == 10
@@ -56,21 +57,21 @@ async def test_evidence_becomes_a_ban_that_the_network_process_is_told_of() -> N
 
 async def test_a_little_evidence_is_no_ban() -> None:
     loops = strict()
-    loops.network.found = [(PEER, "forwarded_reject", 9)]
+    loops.network.found = [Accusation(PEER, "forwarded_reject", 9)]
     await loops.guard().once()
     assert loops.network.banned == []
 
 
 async def test_nobody_bans_itself() -> None:
     loops = strict()
-    loops.network.found = [(ME.public_key, "signed_reject", 1000)]
+    loops.network.found = [Accusation(ME.public_key, "signed_reject", 1000)]
     await loops.guard().once()
     assert (loops.network.banned, loops.trust.standings.bans) == ([], {})
 
 
 async def test_what_is_no_evidence_is_not_counted() -> None:
     loops = strict()
-    loops.network.found = [(PEER, "dislike", 1000)]
+    loops.network.found = [Accusation(PEER, "dislike", 1000)]
     await loops.guard().once()
     assert not loops.trust.standings.offences.by_peer
 
@@ -89,7 +90,7 @@ async def test_the_network_process_hears_only_of_changes() -> None:
 async def test_a_ban_that_has_run_out_is_told_too() -> None:
     loops = strict()
     guard = loops.guard()
-    loops.network.found = [(PEER, "signed_reject", 5)]
+    loops.network.found = [Accusation(PEER, "signed_reject", 5)]
     await guard.once()
     loops.later_s = BAN_S
     await guard.once()
@@ -130,7 +131,7 @@ async def test_a_call_that_arrived_but_was_not_answered_is_made_again() -> None:
 
 async def test_many_bans_at_once_are_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
     loops = strict()
-    loops.network.found = [(bytes([number]) * 32, "signed_reject", 5) for number in range(200)]
+    loops.network.found = [Accusation(bytes([number]) * 32, "signed_reject", 5) for number in range(200)]
     await loops.guard().once()
     assert loops.count("trust_bans_total", by="points") == 200
     assert len(caplog.records) == SHOWN_MAX + 1
@@ -154,7 +155,7 @@ async def test_one_that_hangs_keeps_nothing_from_the_disk(
 ) -> None:
     loops = strict()
     guard, path = keeping(loops, tmp_path)
-    loops.network.gates["evidence"] = trio.Event()
+    loops.network.gates["accusations"] = trio.Event()
     loops.trust.standings.changed = True
     await guard.once()
     assert path.exists()
@@ -171,7 +172,7 @@ async def test_an_operators_ban_is_on_disk_at_once(tmp_path: Path) -> None:
 async def test_a_ban_for_points_is_on_disk_in_the_same_second(tmp_path: Path) -> None:
     loops = strict()
     guard, path = keeping(loops, tmp_path)
-    loops.network.found = [(PEER, "signed_reject", 5)]
+    loops.network.found = [Accusation(PEER, "signed_reject", 5)]
     await guard.once()
     assert on_disk(path).banned(PEER, MS / 1000)
 
@@ -210,7 +211,7 @@ async def test_a_full_disk_costs_the_file_and_nothing_else(autojump_clock: trio.
             raise DiskFull("no space")
 
     guard = loops.guard(save=save)
-    loops.network.found = [(PEER, "signed_reject", 5)]
+    loops.network.found = [Accusation(PEER, "signed_reject", 5)]
     await guard.once()
     assert loops.network.banned == [PEER]
     await guard.once()
@@ -229,7 +230,7 @@ async def test_bans_for_points_are_written_at_a_tenth_of_the_time_at_most(
 
     guard.run_blocking = slow
     for number in range(60):
-        loops.network.found = [(bytes([number]) * 32, "signed_reject", 5)]
+        loops.network.found = [Accusation(bytes([number]) * 32, "signed_reject", 5)]
         await guard.once()
         await trio.sleep(1.0)
     await guard.ban(PEER, for_s=None, reason="")

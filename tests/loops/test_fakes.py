@@ -11,9 +11,8 @@ from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.policy.model.resolve import download_model, resolve_model
 from swarmd.policy.service import PolicyService
 from swarmd.questions.service import ScorerService
-from swarmd.swarm import service
 from swarmd.swarm.service import NetworkService
-from tests.loops.fakes import FakeChild, FakeNetwork, FakePolicy, FakeScorer, peer_row
+from tests.loops.fakes import FakeChild, FakeNetwork, FakePolicy, FakeScorer
 from tests.loops.parts import MANIFEST
 
 PAIRS = [(FakeScorer, ScorerService), (FakePolicy, PolicyService), (FakeNetwork, NetworkService)]
@@ -48,7 +47,7 @@ def test_the_fake_is_called_as_the_real_one_is(fake: type[FakeChild], real: Any)
 
 @pytest.fixture(scope="module")
 def scorer() -> Iterator[ScorerService]:
-    scorer = ScorerService(lambda name, data: None, manifest=MANIFEST.to_bytes(), sandbox="best-effort")
+    scorer = ScorerService(lambda event: None, manifest=MANIFEST.to_bytes(), sandbox="best-effort")
     scorer.start()
     yield scorer
     scorer.close()
@@ -57,9 +56,9 @@ def scorer() -> Iterator[ScorerService]:
 @pytest.fixture(scope="module")
 def policy() -> PolicyService:
     policy = PolicyService(
-        lambda name, data: None,
+        lambda event: None,
         roles=["generate", "update"],
-        model_dir=str(download_model(resolve_model("tiny"), lambda name, data: None)),
+        model_dir=str(download_model(resolve_model("tiny"), lambda done, total: None)),
         device="cpu",
         threads=1,
         settings={"model": "tiny", "learning_rate": 1e-4, "tokens_max": 16},
@@ -105,9 +104,3 @@ def test_an_update_answers_with_at_least_as_much(policy: PolicyService) -> None:
     ours, theirs = FakePolicy().update(**arguments), policy.update(**arguments)
     assert set(ours) <= set(theirs)
     assert theirs["skipped"] in (None, "non_finite")
-
-
-def test_what_the_loops_read_of_the_network_is_there() -> None:
-    source = inspect.getsource(service)
-    read = {*peer_row("a"), *FakeNetwork().stats(), *FakeNetwork().publish(b"")}
-    assert not {name for name in read if f'"{name}"' not in source}

@@ -6,6 +6,7 @@ from pathlib import Path
 import trio
 import trio.testing
 
+from swarmd.clients.network import Network
 from swarmd.errors import ChildDied, StateError
 from swarmd.experience.buffer import BufferCounts
 from swarmd.loops.observe import AUTHORS_SHOWN, Observe, measure_lag
@@ -18,7 +19,7 @@ COUNTS = BufferCounts(5, 3, 1000, {OTHER.public_key: 5})
 
 def observe(loops: Loops, folder: Path, *, alone: bool = False) -> Observe:
     return Observe(
-        network=None if alone else loops.network,
+        network=None if alone else Network(loops.network),
         counts=lambda: COUNTS,
         run_blocking=inline,
         root=folder,

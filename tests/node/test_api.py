@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import trio.testing
 
+from swarmd.clients.network import NetworkInfo
 from swarmd.clients.scorer import ScorerInfo
 from swarmd.control.http import Request, Response
 from swarmd.errors import ChildDied, DiskFull, LocalError, Temporary
@@ -23,7 +24,7 @@ FACTS = {key: value for key, value in vars(ABOUT).items() if key not in OWN}
 STARTED = {
     "generation": {"num_parameters": 1000, "device": "cpu", "engine": "vllm", "engine_version": "0.32.0"},
     "scorer": ScorerInfo("full"),
-    "network": {"addresses": ["/ip4/127.0.0.1/tcp/1"]},
+    "network": NetworkInfo("me", ["/ip4/127.0.0.1/tcp/1"], "topic"),
 }
 
 

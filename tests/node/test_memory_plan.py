@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from swarmd.clients.events import PlanChanged
 from swarmd.metrics import MEMORY_PLANS
 from swarmd.node.memory_plan import MemoryPlan
 from swarmd.policy.plans.ladder import PLAN_NAMES
@@ -33,8 +34,8 @@ class Parts:
         )
 
 
-def event(**changes: Any) -> dict[str, Any]:
-    return {"round": 12, "from": "resident", "to": "checkpointing", "why": "no room", **changes}
+def event(**changes: Any) -> PlanChanged:
+    return PlanChanged(12, "resident", "checkpointing", "no room")._replace(**changes)
 
 
 def test_a_change_is_said_counted_and_shown() -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from swarmd.clients.events import PolicyEvent
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.policy.service import PolicyService
 
@@ -14,13 +15,13 @@ def service(
     *,
     roles: tuple[str, ...] = ("generate", "update"),
     checkpoints: Path | None = None,
-    events: list[tuple[str, dict[str, Any]]] | None = None,
+    events: list[PolicyEvent] | None = None,
     **settings: Any,
 ) -> PolicyService:
     """Built, not started."""
     sink = events if events is not None else []
     return PolicyService(
-        lambda name, data: sink.append((name, data)),
+        sink.append,
         roles=roles,
         model_dir=str(model_dir),
         device="cpu",

@@ -26,7 +26,7 @@ PROMPTS = [
 @pytest.fixture(scope="module")
 def policy() -> PolicyService:
     """With 64 own completions behind it, so that there is a floor."""
-    folder = download_model(resolve_model("tiny"), lambda name, data: None)
+    folder = download_model(resolve_model("tiny"), lambda done, total: None)
     policy = service(folder, tokens_max=16, learning_rate=1e-9, external_logp_min="auto")
     policy.start()
     for round, prompts in enumerate((PROMPTS[:8], PROMPTS[8:]), 1):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from swarmd.clients.events import PlanChanged
 from swarmd.errors import ConfigError, OutOfMemory
 from swarmd.policy.service import PolicyService
 from swarmd.policy.state.checkpoints import read_state
@@ -47,7 +48,7 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def test_a_round_that_does_not_fit_is_done_under_the_next_plan(
     model_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events: list[tuple[str, dict[str, Any]]] = []
+    events: list[Any] = []
     policy, wire = after_one_round(model_dir, events=events)
     tried = only_fits(monkeypatch, lambda settings: settings.gradient_checkpointing)
     answer = policy.update([wire], round=2, state={}, checkpoint=False)
@@ -55,7 +56,7 @@ def test_a_round_that_does_not_fit_is_done_under_the_next_plan(
     assert policy.info()["plan"] == "checkpointing"
     assert [settings.micro_batch_tokens for settings in tried] == [4096, 1024]
     why = "CUDA out of memory. Tried to allocate 2.00 GiB"
-    assert events == [("plan", {"round": 2, "from": "resident", "to": "checkpointing", "why": why})]
+    assert events == [PlanChanged(2, "resident", "checkpointing", why)]
 
 
 def test_the_same_step_is_taken_as_if_it_had_fitted_at_once(model_dir: Path) -> None:
@@ -86,7 +87,7 @@ def test_another_optimizer_takes_over_where_that_is_the_plan(
 def test_a_round_that_fits_under_no_plan_changes_nothing(
     model_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events: list[tuple[str, dict[str, Any]]] = []
+    events: list[Any] = []
     policy, wire = after_one_round(model_dir, events=events)
     before = parameters(policy)
     with monkeypatch.context() as patch:
@@ -95,7 +96,7 @@ def test_a_round_that_fits_under_no_plan_changes_nothing(
             policy.update([wire], round=2, state={}, checkpoint=False)
     assert len(tried) == len(PLANS)
     assert equal(before, parameters(policy))
-    assert [event["to"] for _, event in events] == [*PLANS[1:], "resident"]
+    assert [event.after for event in events] == [*PLANS[1:], "resident"]
     answer = policy.update([wire], round=3, state={}, checkpoint=False)
     assert (answer["plan"], answer["policy_version"], answer["skipped"]) == ("resident", 2, None)
 

@@ -8,6 +8,7 @@ import msgpack
 import pytest
 import torch
 
+from swarmd.clients.events import CheckpointSkipped, PolicyEvent
 from swarmd.errors import DiskFull, OutOfMemory, StateError, SwarmdError
 from swarmd.policy.state.checkpoints import newest_valid
 from swarmd.policy.update.learner import Learner
@@ -108,11 +109,11 @@ def test_a_damaged_checkpoint_is_passed_over_and_reported(model_dir: Path, tmp_p
     for number in (1, 2):
         policy.update([own_rollout(policy, "one?")], round=number, state={"round": number}, checkpoint=True)
     (tmp_path / "round-00000002" / "model.safetensors").write_bytes(b"\0" * 100)
-    events: list[tuple[str, dict[str, Any]]] = []
+    events: list[PolicyEvent] = []
     info = service(model_dir, checkpoints=tmp_path, events=events).start()
     assert (info["policy_version"], info["state"]) == (1, {"round": 1})
-    assert info["skipped"][0].startswith("round-00000002: model.safetensors has 100 bytes")
-    assert [name for name, _ in events] == ["checkpoint_skipped"]
+    assert events[0].why.startswith("round-00000002: model.safetensors has 100 bytes")
+    assert [type(event) for event in events] == [CheckpointSkipped]
 
 
 def test_checkpoints_of_another_model_are_refused(

@@ -6,11 +6,19 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import trio
 
 from swarmd.errors import ModelUnavailable
+
+
+class Shout(NamedTuple):
+    number: int
+
+
+class Whisper(NamedTuple):
+    number: int
 
 
 class Blocking:
@@ -18,7 +26,7 @@ class Blocking:
 
     OPS = frozenset({"echo", "boom", "expected", "stall", "die", "shout"})
 
-    def __init__(self, emit: Callable[[str, dict[str, Any]], None], *, fail_start: bool = False) -> None:
+    def __init__(self, emit: Callable[[object], None], *, fail_start: bool = False) -> None:
         self.emit, self.fail_start = emit, fail_start
 
     def start(self) -> dict[str, Any]:
@@ -44,7 +52,7 @@ class Blocking:
 
     def shout(self, num: int) -> None:
         for i in range(num):
-            self.emit("shout", {"i": i})
+            self.emit(Shout(i))
 
 
 class TwoHanded(Blocking):
@@ -67,9 +75,10 @@ class Asynchronous:
     """A trio service that reports when it is asked for something while another call is under way."""
 
     asynchronous = True
-    OPS = frozenset({"hold", "release", "shout", "num_frozen"})
+    MAY_DROP = (Shout,)
+    OPS = frozenset({"hold", "release", "shout", "whisper", "num_frozen"})
 
-    def __init__(self, emit: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(self, emit: Callable[[object], None]) -> None:
         self.emit, self.released = emit, trio.Event()
 
     async def run(self, *, task_status: Any) -> None:
@@ -88,4 +97,8 @@ class Asynchronous:
 
     async def shout(self, num: int) -> None:
         for i in range(num):
-            self.emit("shout", {"i": i})
+            self.emit(Shout(i))
+
+    async def whisper(self, num: int) -> None:
+        for i in range(num):
+            self.emit(Whisper(i))

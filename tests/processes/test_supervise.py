@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -25,14 +25,14 @@ SERVICES = "tests.processes.services"
 async def running(
     tmp_path: Path,
     service: str = "Blocking",
-    on_event: Callable[[str, Any], None] | None = None,
-    on_restart: Callable[[str], None] | None = None,
+    *,
+    hears: dict[str, Any] | None = None,
     **args: Any,
 ) -> AsyncIterator[Child]:
     spec = ChildSpec(
         name="test", service=f"{SERVICES}:{service}", args=lambda: args, log_path=tmp_path / "test.log"
     )
-    child = Child(spec, on_event=on_event, on_restart=on_restart)
+    child = Child(spec, **(hears or {}))
     with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             await nursery.start(child.run)
@@ -110,7 +110,9 @@ async def test_a_kill_from_outside_is_told_from_a_crash_before_the_next_start(
     tmp_path: Path, sign: int, reason: str
 ) -> None:
     reasons: list[tuple[str, int]] = []
-    async with running(tmp_path, on_restart=lambda why: reasons.append((why, child.info["pid"]))) as child:
+    async with running(
+        tmp_path, hears={"on_restart": lambda why: reasons.append((why, child.info["pid"]))}
+    ) as child:
         before = child.info["pid"]
         os.kill(before, sign)
         with trio.fail_after(60):
@@ -122,7 +124,7 @@ async def test_a_kill_from_outside_is_told_from_a_crash_before_the_next_start(
 
 async def test_our_own_kill_of_a_child_that_hangs_is_not_somebody_elses(tmp_path: Path) -> None:
     reasons: list[str] = []
-    async with running(tmp_path, on_restart=reasons.append) as child:
+    async with running(tmp_path, hears={"on_restart": reasons.append}) as child:
         with pytest.raises(ChildDied):
             await child.call("stall", within_s=0.3)
         assert await child.call("echo", value=2) == 2
@@ -228,10 +230,12 @@ async def test_a_first_child_that_cannot_be_spawned_ends_the_node_with_its_reaso
 
 
 async def test_events_arrive_in_order(tmp_path: Path) -> None:
-    seen: list[int] = []
-    async with running(tmp_path, on_event=lambda name, data: seen.append(data["i"])) as child:
+    seen: list[tuple[str, int]] = []
+    async with running(
+        tmp_path, hears={"on_event": lambda name, fields: seen.append((name, *fields))}
+    ) as child:
         await child.call("shout", num=100)
-    assert seen == list(range(100))
+    assert seen == [("Shout", number) for number in range(100)]
 
 
 async def test_an_asynchronous_service_answers_while_another_call_waits(tmp_path: Path) -> None:
@@ -258,10 +262,25 @@ async def test_what_an_asynchronous_service_started_with_is_left_out_of_searches
 
 async def test_events_past_the_bound_drop_the_oldest_and_are_counted(tmp_path: Path) -> None:
     seen: list[int] = []
-    async with running(tmp_path, "Asynchronous", on_event=lambda name, data: seen.append(data["i"])) as child:
+    dropped: list[int] = []
+    hears = {"on_event": lambda name, fields: seen.append(fields[0]), "on_dropped": dropped.append}
+    async with running(tmp_path, "Asynchronous", hears=hears) as child:
         await child.call("shout", num=2000)
-        assert child.num_events_dropped + len(seen) == 2000
-        assert seen[-1] == 1999
+        while sum(dropped) + len(seen) < 2000:
+            await trio.sleep(0.01)
+    assert dropped
+    assert seen[-1] == 1999
+
+
+async def test_an_event_that_may_not_be_dropped_never_is(tmp_path: Path) -> None:
+    seen: list[int] = []
+    dropped: list[int] = []
+    hears = {"on_event": lambda name, fields: seen.append(fields[0]), "on_dropped": dropped.append}
+    async with running(tmp_path, "Asynchronous", hears=hears) as child:
+        await child.call("whisper", num=2000)
+        while len(seen) < 2000:
+            await trio.sleep(0.01)
+    assert (seen, dropped) == (list(range(2000)), [])
 
 
 PARENT = """

@@ -35,7 +35,7 @@ LEVELS = {
 
 def make(zygote: str, sandbox: str = "best-effort", name: str = "reasoning") -> ScorerService:
     manifest = load_manifest(name).to_bytes()
-    return ScorerService(lambda name, data: None, manifest=manifest, sandbox=sandbox, zygote=zygote)  # type: ignore[arg-type]
+    return ScorerService(lambda event: None, manifest=manifest, sandbox=sandbox, zygote=zygote)  # type: ignore[arg-type]
 
 
 class Level:

@@ -26,7 +26,7 @@ _OBEDIENT = "tests.questions.misbehaving_zygote"
 
 def make(manifest: Manifest, **settings: Any) -> ScorerService:
     return ScorerService(
-        lambda name, data: None, manifest=manifest.to_bytes(), **{"sandbox": "best-effort", **settings}
+        lambda event: None, manifest=manifest.to_bytes(), **{"sandbox": "best-effort", **settings}
     )
 
 

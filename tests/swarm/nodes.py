@@ -7,6 +7,7 @@ from typing import Any
 
 import trio
 
+from swarmd.clients.events import Accepted, NetworkEvent
 from swarmd.protocol.manifest import load_manifest
 from swarmd.protocol.signing import Identity
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
@@ -42,9 +43,9 @@ class Node:
     """One NetworkService and what it emitted."""
 
     def __init__(self, number: int, bootstrap: list[str] | None = None, **args: Any) -> None:
-        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.events: list[NetworkEvent] = []
         self.service = NetworkService(
-            lambda name, data: self.events.append((name, data)),
+            self.events.append,
             identity_seed=seed(number),
             manifest=MANIFEST.to_bytes(),
             bootstrap=bootstrap or [],
@@ -58,7 +59,7 @@ class Node:
     async def start(self, nursery: trio.Nursery) -> "Node":
         """Running and listening when this returns."""
         described = await nursery.start(self._run)
-        self.address, self.peer_id = described["addresses"][0], described["peer_id"]
+        self.address, self.peer_id = described.addresses[0], described.peer_id
         return self
 
     async def _run(self, task_status: Any) -> None:
@@ -73,14 +74,14 @@ class Node:
 
     @property
     def received(self) -> list[bytes]:
-        return [data["data"] for name, data in self.events if name == "batch"]
+        return [event.data for event in self.events if isinstance(event, Accepted)]
 
     async def stat(self, name: str) -> Any:
-        return (await self.service.stats())[name]
+        return (await self.service.stats()).to_document()[name]
 
     async def verdicts(self) -> dict[str, int]:
         """Rules that said anything, with how often."""
-        return {rule: n for rule, n in (await self.service.stats())["verdicts"].items() if n}
+        return {rule: n for rule, n in (await self.service.stats()).verdicts.items() if n}
 
     async def meshed(self, num_peers: int) -> None:
         """Returns once so many neighbours forward for this node."""

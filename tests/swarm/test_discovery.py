@@ -7,6 +7,7 @@ import socket
 import pytest
 import trio
 
+from swarmd.clients.events import BootstrapChanged
 from swarmd.protocol.signing import Identity
 from swarmd.swarm import exchange
 from swarmd.swarm.addresses import parse
@@ -19,7 +20,7 @@ STRANGER = Identity.from_seed(seed(99)).peer_id
 
 async def test_four_nodes_with_one_bootstrap_form_a_full_mesh(nursery):
     nodes = await swarm(nursery, 4)
-    assert [len((await node.service.peers())["peers"]) for node in nodes] == [3, 3, 3, 3]
+    assert [len(await node.service.peers()) for node in nodes] == [3, 3, 3, 3]
 
 
 async def test_the_others_go_on_when_the_bootstrap_is_gone(nursery):
@@ -49,7 +50,7 @@ async def test_the_peer_book_replaces_a_lost_bootstrap(nursery, tmp_path):
     await first.stop()
     again = await Node(3, [], peers_path=str(tmp_path / "peers.json")).start(nursery)
     await again.meshed(1)
-    assert [peer["peer_id"] for peer in (await again.service.peers())["peers"]] == [second.peer_id]
+    assert [peer.peer_id for peer in await again.service.peers()] == [second.peer_id]
 
 
 async def test_a_mute_bootstrap_delays_neither_the_start_nor_the_other_bootstrap(nursery):
@@ -67,7 +68,7 @@ async def test_a_mute_bootstrap_delays_neither_the_start_nor_the_other_bootstrap
 async def test_a_bootstrap_that_is_not_there_is_reported(nursery):
     absent = f"/ip4/127.0.0.1/tcp/1/p2p/{STRANGER}"
     node = await Node(2, [absent]).start(nursery)
-    await until(lambda: ("bootstrap", {"address": absent, "state": "refused"}) in node.events)
+    await until(lambda: BootstrapChanged(absent, "refused") in node.events)
 
 
 async def test_a_wrong_peer_id_is_reported(nursery):
@@ -75,7 +76,7 @@ async def test_a_wrong_peer_id_is_reported(nursery):
     stale = f"{first.address.split('/p2p/')[0]}/p2p/{STRANGER}"
     second = await Node(2, [stale]).start(nursery)
     await until(lambda: second.service._counters["dial_wrong_peer_id"])
-    assert ("bootstrap", {"address": stale, "state": "wrong_peer_id"}) in second.events
+    assert BootstrapChanged(stale, "wrong_peer_id") in second.events
 
 
 async def test_mute_askers_do_not_take_the_places_of_others(nursery):

@@ -18,7 +18,7 @@ async def test_a_dead_pubsub_is_replaced_on_the_same_port_with_the_same_identity
     await until(lambda: first.service._counters["host_deaths"] == 1)
     await first.meshed(1)
     assert first.service._listen.port == port
-    assert [peer["peer_id"] for peer in (await second.service.peers())["peers"]] == [first.peer_id]
+    assert [peer.peer_id for peer in await second.service.peers()] == [first.peer_id]
 
 
 async def test_batches_flow_after_a_rebuild(nursery):

@@ -20,7 +20,7 @@ async def test_a_valid_batch_reaches_everybody_else_once(nursery):
     message = batch(2)
     reach = await nodes[1].service.publish(message)
     await until(lambda: nodes[0].received and nodes[2].received)
-    assert reach == {"mesh_peers": 2, "subscribers": 2}
+    assert reach == (2, 2)
     assert [node.received for node in nodes] == [[message], [], [message]]
 
 
@@ -28,9 +28,9 @@ async def test_the_forwarder_is_credited(nursery):
     first, second = await swarm(nursery, 2)
     await second.service.publish(batch(2))
     await until(lambda: first.received)
-    (peer,) = (await first.service.peers())["peers"]
-    assert (peer["peer_id"], peer["accepted"], peer["rejected"]) == (second.peer_id, 1, 0)
-    assert (peer["direction"], peer["address"]) == ("inbound", "127.0.0.1")
+    (peer,) = await first.service.peers()
+    assert (peer.peer_id, peer.accepted, peer.rejected) == (second.peer_id, 1, 0)
+    assert (peer.direction, peer.address) == ("inbound", "127.0.0.1")
 
 
 async def test_what_no_honest_author_sends_is_rejected_and_not_emitted(nursery):
@@ -40,16 +40,16 @@ async def test_what_no_honest_author_sends_is_rejected_and_not_emitted(nursery):
     await publish_unchecked(second, bytes(forged))
     await publish_unchecked(second, b"garbage")
     await until(lambda: account(first, second).rejected == 2)
-    (peer,) = (await first.service.peers())["peers"]
-    assert (first.received, peer["rejected"]) == ([], 2)
+    (peer,) = await first.service.peers()
+    assert (first.received, peer.rejected) == ([], 2)
 
 
 async def test_what_may_be_honest_but_is_too_old_is_ignored(nursery):
     first, second = await swarm(nursery, 2)
     await publish_unchecked(second, batch(2, age_ms=MANIFEST.limits.age_s_max * 1000 + 60_000))
     await until(lambda: account(first, second).ignored == 1)
-    (peer,) = (await first.service.peers())["peers"]
-    assert (first.received, peer["ignored"], peer["rejected"]) == ([], 1, 0)
+    (peer,) = await first.service.peers()
+    assert (first.received, peer.ignored, peer.rejected) == ([], 1, 0)
 
 
 async def test_a_replay_is_not_emitted_again(nursery):
@@ -101,7 +101,7 @@ async def test_a_message_may_be_published_again(nursery):
     node = await Node(1).start(nursery)
     message = batch(1)
     await node.service.publish(message)
-    assert await node.service.publish(message) == {"mesh_peers": 0, "subscribers": 0}
+    assert await node.service.publish(message) == (0, 0)
 
 
 async def test_our_own_invalid_message_is_refused_at_home(nursery):
@@ -112,12 +112,12 @@ async def test_our_own_invalid_message_is_refused_at_home(nursery):
 
 async def test_publishing_alone_is_no_error(nursery):
     node = await Node(1).start(nursery)
-    assert await node.service.publish(batch(1)) == {"mesh_peers": 0, "subscribers": 0}
+    assert await node.service.publish(batch(1)) == (0, 0)
 
 
 async def test_stats_are_plain_values_with_every_rule(nursery):
     node = await Node(1).start(nursery)
-    stats = await node.service.stats()
+    stats = (await node.service.stats()).to_document()
     assert stats["host_deaths"] == 0
     assert all(isinstance(value, int | float | str | dict) for value in stats.values())
 
@@ -134,7 +134,7 @@ async def test_stats_are_plain_values_with_every_rule(nursery):
 def test_a_malformed_setting_is_a_config_error_at_once(args):
     with pytest.raises(ConfigError):
         NetworkService(
-            lambda name, data: None,
+            lambda event: None,
             identity_seed=seed(1),
             manifest=MANIFEST.to_bytes(),
             **{"listen": LOOPBACK, **args},

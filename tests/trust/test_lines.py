@@ -42,15 +42,13 @@ def lines(*, proven: bool = False, cpu_ms_per_s: float = 250.0) -> Lines:
     ],
 )
 def test_who_answers_for_a_message(proven: bool, bringer: str, connected: bool, line: Line) -> None:
-    found = lines(proven=proven)
-    found.connection_changed(OTHER.peer_id, connected=True)
-    found.connection_changed(OTHER.peer_id, connected=connected)
-    assert found.of(sealed(ALLOWED[:1]), bringer) == (line, OTHER.public_key)
+    found = lines(proven=proven).of(sealed(ALLOWED[:1]), bringer, author_connected=connected)
+    assert found == (line, OTHER.public_key)
 
 
 @pytest.mark.parametrize("message", [b"", b"\x00" * 100, sealed(ALLOWED[:1])[:50]])
 def test_for_what_names_no_author_its_bringer_answers(message: bytes) -> None:
-    assert lines().of(message, BRINGER) == (BRINGERS_LINE, b"")
+    assert lines().of(message, BRINGER, author_connected=True) == (BRINGERS_LINE, b"")
 
 
 def test_who_shares_waits_when_it_is_used_up_and_until_the_debt_is_paid() -> None:

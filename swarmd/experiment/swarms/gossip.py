@@ -5,14 +5,15 @@ A port answers what `swarmd.swarm.service` answers, by the same rules; `tests/ex
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
+from swarmd.clients.events import Accepted
+from swarmd.clients.network import Accusation, NetworkInfo, NetworkOps, NetworkStats, Peer, Reach
 from swarmd.errors import LocalError
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import VERDICT_OF, Verdict, validate
 from swarmd.protocol.seen import Seen
 
-Emit = Callable[[str, dict[str, Any]], None]
+Emit = Callable[[Accepted], None]
 
 
 class MemoryGossip:
@@ -24,13 +25,13 @@ class MemoryGossip:
         self.ports: list[GossipPort] = []
 
     def join(self, peer_id: str, emit: Emit) -> "GossipPort":
-        """A port for one node; `emit` takes `("batch", {"data": bytes})` for each message of another."""
+        """A port for one node; `emit` takes each message of another."""
         port = GossipPort(self, peer_id, emit)
         self.ports.append(port)
         return port
 
 
-class GossipPort:
+class GossipPort(NetworkOps):
     """One node's access to the topic: the operations of the network child."""
 
     def __init__(self, gossip: MemoryGossip, peer_id: str, emit: Emit) -> None:
@@ -38,8 +39,12 @@ class GossipPort:
         self.counters: Counter[str] = Counter()
         self.rules: Counter[str] = Counter()
 
-    async def publish(self, data: bytes) -> dict[str, int]:
-        """Give a sealed message to all others; `mesh_peers` and `subscribers` say how many they are.
+    def start(self) -> NetworkInfo:
+        """It listens nowhere."""
+        return NetworkInfo(self.peer_id, [], self._gossip.manifest.topic)
+
+    async def publish(self, data: bytes) -> Reach:
+        """Give a sealed message to all others.
 
         A message may be published again, and then reaches nobody twice.
 
@@ -58,36 +63,41 @@ class GossipPort:
                 port.take(data)
         self.counters["published"] += 1
         self.counters["published_bytes"] += len(data)
-        return {"mesh_peers": len(others), "subscribers": len(others)}
+        return Reach(len(others), len(others))
 
     def take(self, data: bytes) -> None:
         """A message of another port, judged already: the rules are the same for all, and so is the clock."""
         self.counters["received"] += 1
         self.rules["accepted"] += 1
-        self.emit("batch", {"data": data})
+        self.emit(Accepted(data, forwarder="", author_connected=True))
 
-    async def peers(self) -> dict[str, Any]:
+    async def peers(self) -> list[Peer]:
         """All others."""
-        return {
-            "peers": [
-                {"peer_id": port.peer_id, "direction": "outbound"}
-                for port in self._gossip.ports
-                if port is not self
-            ]
-        }
+        return [Peer(port.peer_id, "outbound") for port in self._gossip.ports if port is not self]
 
-    async def stats(self) -> dict[str, Any]:
+    async def stats(self) -> NetworkStats:
         """Totals since the start, by the rule that decided."""
         num_others = len(self._gossip.ports) - 1
-        return {
-            "peers": num_others,
-            "subscribers": num_others,
-            "mesh_peers": num_others,
-            "received": self.counters["received"],
-            "published": self.counters["published"],
-            "published_bytes": self.counters["published_bytes"],
-            "publish_refused": self.counters["publish_refused"],
-            "rate_limited": 0,
-            "heartbeat_lag_s": 0.0,
-            "verdicts": {rule: self.rules[rule] for rule in VERDICT_OF},
-        }
+        return NetworkStats(
+            received=self.counters["received"],
+            rate_limited=0,
+            banned_connections=0,
+            banned_messages=0,
+            blacklisted=0,
+            verdicts={rule: self.rules[rule] for rule in VERDICT_OF},
+            reach=Reach(num_others, num_others),
+            heartbeat_lag_s=0.0,
+            bootstrap={},
+            others={
+                "peers": num_others,
+                **{name: self.counters[name] for name in ("published", "published_bytes", "publish_refused")},
+            },
+        )
+
+    async def ban(self, keys: list[bytes]) -> int:
+        """Nobody is banned in a simulation."""
+        return 0
+
+    async def accusations(self) -> list[Accusation]:
+        """Nor accused."""
+        return []

@@ -21,6 +21,7 @@ import torch
 import trio
 
 from swarmd.atomic import write_atomically
+from swarmd.clients.events import Accepted
 from swarmd.config import load_config
 from swarmd.datadir import DataDir
 from swarmd.errors import LocalError
@@ -37,7 +38,7 @@ from swarmd.experiment.cell import (
 )
 from swarmd.experiment.swarms.gossip import MemoryGossip
 from swarmd.experiment.swarms.models import model_setting
-from swarmd.experiment.swarms.workers import InProcess, Port, SharedScorer
+from swarmd.experiment.swarms.workers import InProcess, SharedScorer
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.share import Share
@@ -211,12 +212,13 @@ class Simulation:
         node.now_ms, node.run_blocking = self._clock.now_ms, inline
         inbox: deque[bytes] = deque()
 
-        def emit(name: str, data: dict[str, Any]) -> None:
-            inbox.append(data["data"])
+        def emit(accepted: Accepted) -> None:
+            inbox.append(accepted.data)
 
-        network = Port(self._gossip_of(node.manifest).join(node.identity.peer_id, emit))
         node.children.update(
-            scorer=InProcess(self._scorer_of(node)), generation=InProcess(_policy_of(node)), network=network
+            scorer=InProcess(self._scorer_of(node)),
+            generation=InProcess(_policy_of(node)),
+            network=InProcess(self._gossip_of(node.manifest).join(node.identity.peer_id, emit)),
         )
         outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](math.inf)
         _, never = trio.open_memory_channel[bytes](0)
@@ -225,7 +227,7 @@ class Simulation:
             spec=spec,
             node=node,
             generate=make_generate(node, outbox_in),
-            share=make_share(node, network, outbox_out, inbox.append),
+            share=make_share(node, node.network, outbox_out, inbox.append),
             ingest=make_ingest(node, never),
             update=make_update(node),
             outbox=outbox_out,
@@ -241,7 +243,7 @@ class Simulation:
     def _scorer_of(self, node: Node) -> SharedScorer:
         if self._scorer is None:
             service = ScorerService(
-                lambda name, data: None,
+                lambda event: None,
                 manifest=node.manifest.to_bytes(),
                 sandbox=node.config.questions.sandbox,
             )
@@ -256,9 +258,9 @@ def flags_of(cell: Cell, spec: NodeSpec, experiment: Path) -> dict[str, Any]:
 
 
 def _policy_of(node: Node) -> PolicyService:
-    folder = download_model(node.model, lambda name, data: None)
+    folder = download_model(node.model, lambda done, total: None)
     return PolicyService(
-        lambda name, data: None,
+        lambda event: None,
         roles=("generate", "update"),
         model_dir=str(stage(node.model.name, folder, node.data_dir.model)),
         device=node.placement.generation,

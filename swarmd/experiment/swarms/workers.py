@@ -3,6 +3,7 @@
 import time
 from collections import ChainMap
 from collections.abc import Sequence
+from inspect import isawaitable
 from typing import Any, ClassVar, Protocol
 
 from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
@@ -19,7 +20,7 @@ class Service(Protocol):
 
 
 class InProcess:
-    """`swarmd.clients.worker.Worker` over a blocking service of this process. Deterministic if the service is."""
+    """`swarmd.clients.worker.Worker` over a service of this process. Deterministic if the service is."""
 
     num_restarts = 0
     pid: int | None = None
@@ -35,6 +36,8 @@ class InProcess:
             raise SwarmdError(f"no operation {op!r}")
         began_s = time.process_time()
         result = getattr(self._service, op)(**args)
+        if isawaitable(result):
+            return await result
         return _with_cpu_seconds(result, time.process_time() - began_s)
 
     async def wait_ready(self) -> Any:
@@ -47,26 +50,6 @@ def _with_cpu_seconds(result: Any, seconds: float) -> Any:
     if not isinstance(result, dict):
         return result
     return {key: seconds if key in ("seconds", "seconds_update") else value for key, value in result.items()}
-
-
-class Port:
-    """The same over a port of the gossip, whose operations are asynchronous."""
-
-    num_restarts = 0
-    pid: int | None = None
-    up = True
-
-    def __init__(self, port: Any) -> None:
-        self._port = port
-        self.info: dict[str, Any] = {"peer_id": port.peer_id, "addresses": []}
-
-    async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
-        """The result of an operation."""
-        return await getattr(self._port, op)(**args)
-
-    async def wait_ready(self) -> Any:
-        """It is."""
-        return self.info
 
 
 class SharedScorer(ScorerOps):

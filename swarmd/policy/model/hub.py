@@ -63,7 +63,7 @@ def resolve_repository(name: str, repo_id: str) -> ResolvedModel:
     )
 
 
-def download_repository(model: ResolvedModel, emit: Callable[[str, dict[str, Any]], None]) -> Path:
+def download_repository(model: ResolvedModel, told: Callable[[int, int], None]) -> Path:
     """Fetch what is missing of a resolved hub model into the local cache. Raises as `models.download_model` says."""
     from huggingface_hub import snapshot_download
 
@@ -73,7 +73,7 @@ def download_repository(model: ResolvedModel, emit: Callable[[str, dict[str, Any
             model.repo_id,  # its main branch: only then does the cache note which commit that is
             allow_patterns=_FILES,
             ignore_patterns=_NOT_FILES,
-            tqdm_class=_progress_class(emit),
+            tqdm_class=_progress_class(told),
         )
     read_folder(model.name, Path(path), kind="hub", repo_id=model.repo_id)
     return Path(path)
@@ -148,8 +148,8 @@ def _unreachable(repo_id: str, error: BaseException) -> Temporary:
     )
 
 
-def _progress_class(emit: Callable[[str, dict[str, Any]], None]) -> Any:
-    """A tqdm class that shows nothing and reports bytes to `emit`."""
+def _progress_class(told: Callable[[int, int], None]) -> Any:
+    """A tqdm class that shows nothing and reports bytes to `told`."""
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     class Progress(tqdm):  # type: ignore[misc]
@@ -167,6 +167,6 @@ def _progress_class(emit: Callable[[str, dict[str, Any]], None]) -> Any:
             now_s = time.monotonic()
             if self._in_bytes and (now_s - self._reported_s >= _PROGRESS_EVERY_S or self.n == self.total):
                 self._reported_s = now_s
-                emit("download", {"done_bytes": int(self.n), "total_bytes": int(self.total or 0)})
+                told(int(self.n), int(self.total or 0))
 
     return Progress

@@ -4,7 +4,6 @@ import difflib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from swarmd.errors import ModelUnavailable
 from swarmd.policy.model.devices import resolve_device
@@ -30,8 +29,6 @@ ALIASES = {
     "SmolLM2-1.7B": "HuggingFaceTB/SmolLM2-1.7B-Instruct",
 }
 _REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
-
-Emit = Callable[[str, dict[str, Any]], None]
 
 
 def resolve_model(name: str) -> ResolvedModel:
@@ -60,10 +57,10 @@ def resolve_model(name: str) -> ResolvedModel:
     return resolve_repository(name, repo_id or name)
 
 
-def download_model(model: ResolvedModel, emit: Emit) -> Path:
+def download_model(model: ResolvedModel, told: Callable[[int, int], None]) -> Path:
     """The model's folder, downloaded first when it is a hub model that is not in the local cache.
 
-    Emits "download" with `done_bytes`, `total_bytes` about once a second.
+    `told` gets the bytes that are there and those of the whole, about once a second.
 
     Raises:
         ModelUnavailable: gated, or gone.
@@ -74,7 +71,7 @@ def download_model(model: ResolvedModel, emit: Emit) -> Path:
         return model.path
     from swarmd.policy.model.hub import download_repository
 
-    return download_repository(model, emit)
+    return download_repository(model, told)
 
 
 def _by_alias(name: str) -> str | None:

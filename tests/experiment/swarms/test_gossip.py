@@ -29,7 +29,7 @@ def in_memory(num: int) -> list[Member]:
     members = []
     for number in range(num):
         messages: list[bytes] = []
-        port = gossip.join(f"peer {number}", lambda name, data, to=messages: to.append(data["data"]))
+        port = gossip.join(f"peer {number}", lambda accepted, to=messages: to.append(accepted.data))
         members.append(Member(port, messages))
     return members
 
@@ -43,7 +43,7 @@ async def three(request, nursery):
 
 async def test_a_message_reaches_every_other_once_and_its_bytes_are_untouched(three):
     message = batch(2)
-    assert await three[1].service.publish(data=message) == {"mesh_peers": 2, "subscribers": 2}
+    assert await three[1].service.publish(data=message) == (2, 2)
     await until(lambda: three[0].received and three[2].received)
     assert [member.received for member in three] == [[message], [], [message]]
 
@@ -61,7 +61,7 @@ async def test_publishing_again_is_no_error_and_arrives_nowhere_twice(three):
     message = batch(2)
     await three[1].service.publish(data=message)
     await until(lambda: three[0].received)
-    assert (await three[1].service.publish(data=message))["subscribers"] == 2
+    assert (await three[1].service.publish(data=message)).subscribers == 2
     marker = batch(2, 7)
     await three[1].service.publish(data=marker)
     await until(lambda: marker in three[0].received)
@@ -77,22 +77,21 @@ async def test_what_the_rules_refuse_is_refused_at_home_and_reaches_nobody(three
     await three[1].service.publish(data=marker)
     await until(lambda: marker in three[0].received)
     assert three[0].received == [marker]
-    assert (await three[1].service.stats())["publish_refused"] == 1
+    assert (await three[1].service.stats()).others["publish_refused"] == 1
 
 
 async def test_looking(three):
     await three[1].service.publish(data=batch(2))
     await until(lambda: three[0].received)
-    peers = (await three[0].service.peers())["peers"]
-    assert len(peers) == 2
-    assert all({"peer_id", "direction"} <= set(peer) for peer in peers)
+    peers = await three[0].service.peers()
+    assert len({peer.peer_id for peer in peers}) == len(peers) == 2
     stats = await three[0].service.stats()
-    assert (stats["received"], stats["verdicts"]["accepted"], stats["rate_limited"]) == (1, 1, 0)
-    assert stats["peers"] == stats["subscribers"] == stats["mesh_peers"] == 2
+    assert (stats.received, stats.verdicts["accepted"], stats.rate_limited) == (1, 1, 0)
+    assert (stats.others["peers"], *stats.reach) == (2, 2, 2)
 
 
 async def test_whatever_memory_says_of_itself_the_network_says_in_the_same_words(nursery):
     (memory, *_), (real, *_) = in_memory(2), await swarm(nursery, 2)
-    ours, theirs = await memory.service.stats(), await real.service.stats()
+    ours, theirs = [(await one.service.stats()).to_document() for one in (memory, real)]
     assert {name: type(value) for name, value in ours.items()} == {name: type(theirs[name]) for name in ours}
     assert set(ours["verdicts"]) == set(theirs["verdicts"])

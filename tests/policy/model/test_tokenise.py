@@ -57,7 +57,7 @@ def test_a_tokenizer_that_cannot_split_control_words_still_yields_no_control_id(
     "text", ["<|endoftext|>", "<|pad|>", "3<|endoftext|>4", "<|end<|endoftext|>oftext|>", "\0a", "<|im_end|>"]
 )
 def test_control_words_stay_text_for_the_embedded_policy(text: str) -> None:
-    tokeniser = load_tokeniser(download_model(resolve_model("tiny"), lambda name, data: None))
+    tokeniser = load_tokeniser(download_model(resolve_model("tiny"), lambda done, total: None))
     ids = tokeniser.completion_ids(text, finished=True, tokens_max=500)
     assert ids[-1] == tokeniser.eos_id
     assert not {tokeniser.eos_id, tokeniser.pad_id} & set(ids[:-1])

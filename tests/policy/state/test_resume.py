@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from swarmd.clients.events import OptimizerRestarted, PolicyEvent
 from swarmd.policy.model.folder import ResolvedModel, read_folder
 from swarmd.policy.service import PolicyService
 from swarmd.policy.state.export import export_checkpoint
@@ -34,9 +35,9 @@ def train(policy: PolicyService, wire: dict[str, Any], *numbers: int) -> None:
 
 
 def back(model_dir: Path, checkpoints: Path, **settings: Any) -> tuple[PolicyService, list[str]]:
-    events: list[tuple[str, dict[str, Any]]] = []
+    events: list[PolicyEvent] = []
     policy = started(model_dir, checkpoints=checkpoints, events=events, **settings)
-    return policy, [data["reason"] for name, data in events if name == "optimizer_restarted"]
+    return policy, [event.why for event in events if isinstance(event, OptimizerRestarted)]
 
 
 def distance(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:

@@ -1,0 +1,128 @@
+"""The network process: our messages to the swarm, its peers, and what they did wrong. Accepted messages come as events."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from swarmd.clients.worker import Worker, ask
+
+# One message. A network process that died is back within seconds, and one that hangs is replaced after this.
+PUBLISH_S = 30.0
+
+
+class Reach(NamedTuple):
+    """`mesh_peers`: neighbours that take a message up at once and forward it; `subscribers`: connected peers of the swarm."""
+
+    mesh_peers: int
+    subscribers: int
+
+
+class Peer(NamedTuple):
+    """A connected peer, and what became of the messages that it brought. `rtt_s` is 0 until it was measured."""
+
+    peer_id: str
+    direction: str
+    address: str = ""
+    agent: str = ""
+    rtt_s: float = 0.0
+    connected_s: float = 0.0
+    accepted: int = 0
+    ignored: int = 0
+    rejected: int = 0
+
+
+class NetworkStats(NamedTuple):
+    """What the network process has counted since its start, and the present size of things.
+
+    Attributes:
+        rate_limited: messages that were not judged, because their peer or author had had its share.
+        banned_connections, banned_messages: refused, of banned peers; `blacklisted` below the messages.
+        verdicts: judged messages by the rule that decided.
+        heartbeat_lag_s: how late gossip's heartbeat came.
+        bootstrap: how the last dial of each bootstrap address ended.
+        others: more counts, for people.
+    """
+
+    received: int
+    rate_limited: int
+    banned_connections: int
+    banned_messages: int
+    blacklisted: int
+    verdicts: dict[str, int]
+    reach: Reach
+    heartbeat_lag_s: float
+    bootstrap: dict[str, str]
+    others: dict[str, Any]
+
+    def to_document(self) -> dict[str, Any]:
+        """All counts by name, for people and programs."""
+        own = self._asdict()
+        del own["others"], own["reach"], own["blacklisted"]
+        return {**self.others, **own, **self.reach._asdict()}
+
+
+class Accusation(NamedTuple):
+    """What a peer did that no honest one does: its key, a `trust.evidence.Evidence`, how often."""
+
+    key: bytes
+    evidence: str
+    num: int
+
+
+class NetworkInfo(NamedTuple):
+    """What a network process says when it listens."""
+
+    peer_id: str
+    addresses: list[str]
+    topic: str
+
+
+class NetworkOps(Protocol):
+    """The operations of a network process."""
+
+    OPS: ClassVar[frozenset[str]] = frozenset({"publish", "peers", "stats", "ban", "accusations"})
+
+    async def publish(self, data: bytes) -> Reach:
+        """Give a sealed message of ours to the swarm; says whom it reached, and nobody is no error."""
+
+    async def peers(self) -> list[Peer]:
+        """Connected peers."""
+
+    async def stats(self) -> NetworkStats:
+        """Counts since the start of the process."""
+
+    async def ban(self, keys: list[bytes]) -> int:
+        """From now on exactly these peers are banned; how many of them were connected."""
+
+    async def accusations(self) -> list[Accusation]:
+        """What peers did wrong since the last call."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """Calls a network process.
+
+    All operations raise LocalError when the process died, and Temporary while its libp2p objects are made anew. They wait for a
+    process that is being replaced: a loop that has other work bounds its wait.
+    """
+
+    worker: Worker
+
+    async def publish(self, data: bytes) -> Reach:
+        """Give a sealed message of ours to the swarm. Raises LocalError too when our own rules refuse it."""
+        return await ask(self.worker, PUBLISH_S, NetworkOps.publish, data=data)
+
+    async def peers(self) -> list[Peer]:
+        """Connected peers."""
+        return await ask(self.worker, None, NetworkOps.peers)
+
+    async def stats(self, within_s: float | None = None) -> NetworkStats:
+        """Counts since the start of the process."""
+        return await ask(self.worker, within_s, NetworkOps.stats)
+
+    async def ban(self, keys: list[bytes]) -> int:
+        """From now on exactly these peers are banned; how many of them were connected."""
+        return await ask(self.worker, None, NetworkOps.ban, keys=keys)
+
+    async def accusations(self) -> list[Accusation]:
+        """What peers did wrong since the last call."""
+        return await ask(self.worker, None, NetworkOps.accusations)
