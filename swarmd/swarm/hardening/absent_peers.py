@@ -24,7 +24,7 @@ class AbsentForgotten(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
             self.remove_peer(peer)
 
     def _tables(self) -> list[Iterable[Any]]:
-        """All that is kept by peer id. Scores are also made of authors whom we never met."""
+        """All tables by peer id. Scores also hold authors whom this node never met."""
         scorer, pubsub = self.scorer, self.pubsub
         return [
             *self.mesh.values(),

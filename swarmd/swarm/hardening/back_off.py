@@ -1,6 +1,9 @@
-"""T16: a stock pruner notes no back-off for itself, grafts the peer again on its next beat and is punished for it; refused GRAFTs
-prolong the back-off, and those refused for a full mesh set none, so each is answered; PRUNEs for made-up topics are stored for ever
-(300,000 of them: 91 MB), with back-offs of up to 2^63 s; and addresses in a PRUNE are dialled by a node that does no peer exchange.
+"""T16: PRUNE and GRAFT in stock.
+
+- A pruner notes no back-off for itself, grafts the peer again on its next beat, and is punished for it.
+- A refused GRAFT prolongs the back-off. A GRAFT refused for a full mesh sets none, so each further one is answered.
+- PRUNEs for made-up topics are stored for ever (300,000 of them: 91 MB), with back-offs of up to 2^63 s.
+- A node that does no peer exchange dials the addresses in a PRUNE.
 """
 
 import time
@@ -25,7 +28,7 @@ class MutualBackOff(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
         super().__init__(*args, **settings)
 
     def mesh_heartbeat(self) -> tuple[dict[Any, list[str]], dict[Any, list[str]]]:
-        """Stock's mesh upkeep, after peers with a negative score went, and with a back-off for everyone pruned."""
+        """Expel peers with a negative score, do stock's mesh upkeep, and note a back-off for every pruned peer."""
         expelled = [
             (peer, topic)
             for topic, peers in self.mesh.items()

@@ -1,8 +1,9 @@
-"""Forwarding a judged message: stock answers each one, own ones and tiny ones included, with an IDONTWANT to the whole mesh (half
-of all CPU for small messages, and it fills the queues, T13), attaches its address record, and stores it for absent peers (T18).
+"""Forwarding a judged message: stock sends an IDONTWANT to the whole mesh for each message, own and tiny messages included. That
+is half of all CPU for small messages and fills the queues (T13). It also attaches its address record to each message, and stores
+it for absent peers (T18).
 
-Own messages go to the mesh alone in stock: twenty identities that subscribe are most of a mesh, and a node is not heard. GossipSub
-1.1 has publishers send to every subscriber ("flood publishing"), and so it is here, within bounds.
+Stock sends own messages to the mesh alone. Twenty identities that subscribe are most of a mesh, and then nobody hears the node.
+GossipSub 1.1 has publishers send to every subscriber ("flood publishing"). This module does so within bounds.
 """
 
 import random
@@ -21,7 +22,7 @@ BESIDE_MESH_BYTES_MAX = 256 * 1024
 
 
 class LeanForwarding(GossipSub):  # type: ignore[misc]
-    """GossipSub that sends a message to whom it is for, and nothing else."""
+    """GossipSub that sends a message to the peers that want it, and nothing beside it."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         settings.setdefault("max_idontwant_messages", 1000)  # stock's 10 a beat are used up in a moment

@@ -1,5 +1,5 @@
-"""T5, T6: with its defaults a stock heartbeat of 1 s becomes one of 30 to 60 s as soon as a mesh is small ("adaptive gossip"), more
-than ten messages a second of one forwarder are dropped without a word ("spam protection"), and one exception ends the router.
+"""T5, T6: stock's defaults. "Adaptive gossip" makes a heartbeat of 1 s one of 30 to 60 s as soon as a mesh is small. "Spam
+protection" drops more than ten messages a second of one forwarder without a word. One exception ends the router.
 """
 
 from typing import Any

@@ -75,5 +75,5 @@ def observed_address(answer: bytes) -> Multiaddr | None:
 
 
 async def _unread(stream: Any) -> None:
-    """A push has nothing that we would use. Only a reset frees what is on its way."""
+    """Reset the stream of a push. The node uses nothing of it, and only a reset frees the bytes on their way."""
     await stream.reset()

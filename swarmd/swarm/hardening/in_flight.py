@@ -1,5 +1,5 @@
-"""T11 and T2: stock marks a message as seen only after its (slow) validation, so copies that arrive meanwhile are delivered again;
-and anything raised on the way (a garbage public key, a validator's bug) ends the host.
+"""T11 and T2: stock marks a message as seen only after its (slow) validation, so it delivers copies that arrive meanwhile again. An
+exception on the way (a garbage public key, a validator's bug) ends the host.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """T3: py-libp2p holds a token of its inbound limit until the *host* ends: after 250 connections in its life a node accepts no more.
 
-The replacement counts live connections, frees the place when a connection ends, and bounds handshakes and connections by address,
-so that one machine cannot take all places (idle sockets would otherwise block every place for 10 s at a time). In IPv6 a /64 counts
-as one address: every machine has 2^64 of them.
+The replacement counts live connections and frees a place when its connection ends. It bounds handshakes and connections by
+address, so that one machine cannot take all places: idle sockets would block each place for 10 s at a time. In IPv6 a /64 counts
+as one address, because every machine has 2^64 addresses.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Stock dials what strangers put into the peer store: identify's listen addresses, up to a thousand, and signed peer records.
 
-It does so when a stream is wanted to a peer that has just left, when an unhealthy connection is replaced, and when it thinks that
-it has too few connections. Here only `Swarm.dial_addr` connects, to an address that its caller names.
+Stock dials so in three cases: somebody wants a stream to a peer that has just left, an unhealthy connection is replaced, or it
+thinks that it has too few connections. Here only `Swarm.dial_addr` connects, to an address that its caller names.
 """
 
 from typing import Any

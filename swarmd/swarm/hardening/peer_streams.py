@@ -1,7 +1,7 @@
 """Registering a peer and sending to it: one byte-bounded queue, one writer, one hello.
 
-Stock lets two connections of a peer register twice and orphans one sending task, loses a subscription made while the hello is being
-written, lets the end of an old stream throw out the new one, and forgets a peer for good whose first negotiation timed out.
+Stock lets two connections of a peer register twice, and orphans one sending task. It loses a subscription made while the hello is
+being written. The end of an old stream throws out the new stream. A peer whose first negotiation timed out is forgotten for good.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """T23: remote misbehaviour writes WARNING and ERROR lines, so any peer can fill the disk; py-libp2p is silenced, counters remain.
 
-The connection code logs on the *root* logger, which no level of the `libp2p` logger reaches: a filter drops those by file.
+The connection code logs on the *root* logger, which no level of the `libp2p` logger reaches. A filter drops these records by file.
 """
 
 import logging

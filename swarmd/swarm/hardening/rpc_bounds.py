@@ -61,7 +61,7 @@ def _check_message(message: Any, topics: Set[str] | None) -> None:
     _require(len(message.seqno) == SEQNO_BYTES, "publish.seqno")
     _require(len(message.signature) == SIGNATURE_BYTES, "publish.signature")
     _require(len(message.key) in (0, KEY_BYTES), "publish.key")
-    # It is passed on as it came: whatever else is in it would be carried through the swarm, under no limit of the contract.
+    # A message is passed on as it came. Other fields in it would travel through the swarm, under no limit of the contract.
     beside = message.ByteSize() - len(message.data) - len(topic.encode())
     held = FROM_BYTES + SEQNO_BYTES + SIGNATURE_BYTES + len(message.key) + FRAMING_BYTES_MAX
     _require(beside <= held and not len(UnknownFieldSet(message)), "publish.unknown")

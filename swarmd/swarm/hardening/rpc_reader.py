@@ -1,6 +1,10 @@
-"""Reading a peer's pubsub streams: stock dies of a malformed RPC (T2), starts one task per message without bound, answers an
-oversized one by registering the peer anew, which makes an honest sender replay the same message in a tight loop, looks at nothing
-inside an RPC before it acts on it, and takes RPCs as fast as they come (256 KiB of zero bytes are 262,144 of them).
+"""Reading a peer's pubsub streams. In stock
+
+- a malformed RPC ends the host (T2);
+- each message starts a task, without a bound;
+- an oversized RPC registers the peer anew, so that an honest sender replays the same message in a tight loop;
+- nothing looks at an RPC's fields before the router acts on them;
+- RPCs are taken as fast as they come (256 KiB of zero bytes are 262,144 RPCs).
 """
 
 import time
