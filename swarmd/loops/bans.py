@@ -1,7 +1,7 @@
 """Guard: hears from the network process what peers did wrong, bans them for it, tells it who is banned, and keeps all that on disk.
 
-The daemon owns the list. The network process gets all of it, at its start by its arguments and after each change from here: neither
-a restart nor a lost call leaves a hole.
+The daemon owns the list. The network process gets the whole list, at its start by its arguments and after each change from here.
+Neither a restart nor a lost call leaves a hole.
 """
 
 import logging
@@ -22,15 +22,15 @@ from swarmd.trust.standing import Ban, Standings
 from swarmd.trust.standings_file import encode, rows_of
 
 log = logging.getLogger(__name__)
-# How soon a peer that does wrong is banned. Half asks twice as often for mostly nothing; double lets a flood go on for longer.
+# Seconds between two looks: how soon a peer that does wrong is banned.
 TICK_S = 1.0
-# What a kill costs: the rollouts scored since. Bans are written at once, or after the rest below.
+# Seconds between two saves. A kill forgets the rollouts scored since; bans are saved at once, or after the rest below.
 SAVE_S = 30.0
-# Times what the last writing took: so long there is no other but for the operator, however fast strangers get banned.
+# After a save, wait ten times its duration before the next one. An operator's ban is saved at once.
 REST = 10.0
-# A call waits as long as the network process is being replaced; the rest of the work must not.
+# Seconds for the calls. A call waits while the network process is being replaced; saving and showing must not.
 CALL_S_MAX = 10.0
-# Bans for points that a second's log names: fresh keys cost nothing, and a line for each of them would fill it.
+# Bans for points that the log names in a second. Fresh keys cost nothing, and a line for each would fill the log.
 SHOWN_MAX = 3
 
 
@@ -144,7 +144,7 @@ class Guard:
                     log.warning("%s is banned for %.0f s: %s", peer_id_of_key(key), lasts_s, evidence)
             if num_bans > SHOWN_MAX:
                 log.warning("%d more were banned in the same second", num_bans - SHOWN_MAX)
-            # Another process began with the bans of that moment; and a call that was cut short may have arrived, or not.
+            # A new process began with the bans of that moment, and a call that was cut short may not have arrived.
             banned = frozenset(self.standings.banned_now(self._now_s))
             wanted = network.worker.num_restarts, banned
             if wanted != self._told:

@@ -26,7 +26,7 @@ from swarmd.trust.peer_key import key_of
 
 # /metrics takes 5 ms to write. A client that asks for it without pause costs one writing a second.
 METRICS_AGE_S_MAX = 1.0
-# Ten years, in seconds: longer is for ever, which needs no number.
+# Ten years, in seconds. A longer ban is one without `for_s`.
 BAN_S_MAX = 315_360_000
 
 

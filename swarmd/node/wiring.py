@@ -214,7 +214,7 @@ def _canary(node: Node) -> Canary:
 
 
 def _draw(node: Node) -> Draw:
-    """Draws from the buffer; of what this node made itself only by `experience.source`, and then nothing as new as the round."""
+    """Draws from the buffer. With `experience.source = own` it draws own rollouts, but none as new as the round."""
     author = node.identity.public_key
 
     def draw(num: int, rng: random.Random, own: Sequence[ScoredRollout], admitted: Admitted) -> Sample:

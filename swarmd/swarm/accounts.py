@@ -8,17 +8,18 @@ from swarmd.fair.bucket import Bucket
 from swarmd.recent import Recent
 from swarmd.trust.evidence import SIGNED_RULES, Evidence
 
-# Forwarders remembered, connected or not. Double is another 50 KB.
+# Forwarders remembered, connected or not: 50 KB.
 FORWARDERS_MAX = 500
-# Accused at a time; the daemon asks every second, and 150 connections are the most there are.
+# Pairs of peer and evidence held for the daemon, which asks every second. There are at most 150 connections.
 ACCUSED_MAX = 1024
 
-# Authors whose budget is remembered: 1 MB. Whoever is forgotten begins with a full one, as a new name does.
+# Authors whose budget is remembered: 1 MB. A forgotten author begins with a full budget, as a new name does.
 AUTHORS_MAX = 4096
-# A hundredth of a core, and a fifth of a second at once. An honest batch takes 0.3 to 2 ms: five a second or more, and a hundred in
-# a row. The dearest takes 13; at double, fifty names that send those fill a core of every node: what is accepted goes on to all.
+# CPU of one author: a hundredth of a core, and a fifth of a second at once. An honest batch takes 0.3 to 2 ms, so that an author has
+# five a second or more, and a hundred in a row. The dearest takes 13 ms. Accepted messages go on to all nodes, so a hundred names
+# that send the dearest fill a core of every node.
 AUTHOR_CPU_RATE, AUTHOR_CPU_S_MAX = 0.01, 0.2
-# Rules that speak after the author's signature held: what comes before may have been sent by somebody else in its name.
+# Rules that run after the author's signature held. Before that, somebody else may have sent the message in the author's name.
 _SIGNED = SIGNED_RULES | {"accepted", "body_blocks"}
 
 
@@ -66,12 +67,12 @@ class AuthorBudgets:
         self._by_author: Recent[bytes, Bucket] = Recent(AUTHORS_MAX)
 
     def refuse(self, author: bytes | None, now: float) -> bool:
-        """Whether the author that a message names is to wait. What names none is the rules' to judge."""
+        """Whether the author that a message names is to wait. A message that names none goes to the rules."""
         bucket = None if author is None else self._by_author.get(author)
         return bucket is not None and not bucket.holds(0.0, now)
 
     def charge(self, author: bytes | None, rule: str, cpu_s: float, now: float) -> None:
-        """Note what judging its message by `rule` took, if the author signed it."""
+        """Charge the CPU time that judging took, if `rule` says that the author signed the message."""
         if author is None or rule not in _SIGNED:
             return
         bucket = self._by_author.get(author) or Bucket.full(AUTHOR_CPU_RATE, AUTHOR_CPU_S_MAX, now)

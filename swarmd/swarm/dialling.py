@@ -24,15 +24,16 @@ from swarmd.swarm.host import host_of_connection
 from swarmd.swarm.nets import net_of, plain, source_towards
 
 BACK_OFF_S_MIN, BACK_OFF_S_MAX = 1.0, 60.0
-# Who takes us and drops us sooner failed: it would else be dialled again every second, and 200 such addresses keep a core busy.
+# Seconds that a connection has to last to count as a success. Otherwise an address would be dialled again every second, and 200
+# such addresses keep a core busy.
 LIFE_S_GOOD = 10.0
 # An address that once worked is dropped after this many failures in a row, about six minutes.
 FAILURES_MAX = 10
-# Addresses kept beside the operator's: as many as the book has. Else peers that come and go would pile up.
+# Addresses kept beside the operator's, as many as the book has, so that peers that come and go do not pile up.
 KEPT_MAX = 200
 # Dials at a time. Each costs a socket and, when it succeeds, 50 ms of CPU.
 DIALS_MAX = 16
-# Peers in one public net that we dial, the operator's aside: who holds all twelve wanted places needs six nets.
+# Peers dialled in one public net, the operator's aside. Whoever wants to hold all twelve places needs six nets.
 DIALLED_PER_NET_MAX = 2
 
 Report = Callable[[str, Dialled], None]

@@ -1,8 +1,9 @@
 """Hints: addresses that peers told us, and which of them may be dialled now. Pure: the caller passes the time in.
 
-A hint is dialled once. What fails counts for an hour against the hint, the machine and the net that it names, whoever told it, and
-against its teller; so a lie costs a third party a few connections of ours, and no number of liars makes them many. What succeeds
-costs nothing. Tellers take turns, and each holds few of the places: nobody talks over the others.
+A hint is dialled once. A failed dial counts for an hour against the hint, against its teller, and against the machine and the net
+that it names, whoever told it. A lie therefore costs a third party a few connections of ours, and no number of liars makes them
+many. A dial that succeeds costs nothing. Tellers take turns, and each holds few of the places, so that nobody talks over the
+others.
 """
 
 from collections import Counter, deque

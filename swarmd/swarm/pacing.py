@@ -1,8 +1,9 @@
 """Back-pressure for our own messages: publish no faster than the slowest living neighbour takes them.
 
-Its outbound queue drops what does not fit. A burst therefore waits for every busy queue as long as it drains, which tells the slow
-from the frozen. But anybody can be a neighbour, and slow on purpose: all waiting is out of one purse, which fills by a tenth of the
-time. Whoever stops reading, or reads drop by drop, slows a publisher by no more than that.
+A neighbour's outbound queue drops what does not fit. A burst therefore waits for every busy queue while it drains; a queue that
+does not drain belongs to a frozen neighbour. But anybody can be a neighbour, and slow on purpose. All waiting therefore comes out
+of one purse, which fills by a tenth of the time. A neighbour that stops reading, or reads drop by drop, slows a publisher by no
+more.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,9 +18,9 @@ LOOK_S = 0.05
 # A queue that did not get shorter for so long belongs to a frozen peer. Half mistakes a busy machine for one; double lets one
 # frozen neighbour delay each message for longer.
 FROZEN_S = 2.0
-# The longest wait, out of a full purse: half a full queue's time to drain at 1 Mbit/s. The daemon gives one publish 30 s.
+# Seconds of the longest wait, out of a full purse: half a full queue drains in it at 1 Mbit/s. The daemon gives one publish 30 s.
 WAIT_S_MAX = 15.0
-# What it gains a second. Half: after a burst a slow neighbour loses messages for five minutes; double slows by as much.
+# Seconds that the purse gains a second.
 WAIT_RATE = 0.1
 
 
@@ -40,7 +41,7 @@ class Patience:
 
     @classmethod
     def full(cls, now: float) -> "Patience":
-        """Nothing was waited for yet."""
+        """A full purse."""
         return cls(Bucket.full(WAIT_RATE, WAIT_S_MAX * (1 - WAIT_RATE), now))
 
     async def wait_for_room(self, queues: Callable[[], Iterable[Queue]]) -> bool:
