@@ -15,7 +15,7 @@ ACCUSED_MAX = 1024
 
 # Authors whose budget is remembered: 1 MB. A forgotten author begins with a full budget, as a new name does.
 AUTHORS_MAX = 4096
-# CPU of one author: a hundredth of a core, and a fifth of a second at once. An honest batch takes 0.3 to 2 ms, so that an author has
+# CPU of one author: a hundredth of a core, and a fifth of a second at once. An honest batch takes 0.3 to 2 ms: an author has
 # five a second or more, and a hundred in a row. The dearest takes 13 ms. Accepted messages go on to all nodes, so a hundred names
 # that send the dearest fill a core of every node.
 AUTHOR_CPU_RATE, AUTHOR_CPU_S_MAX = 0.01, 0.2

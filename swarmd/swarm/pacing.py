@@ -15,8 +15,7 @@ import trio
 from swarmd.fair.bucket import Bucket
 
 LOOK_S = 0.05
-# A queue that did not get shorter for so long belongs to a frozen peer. Half mistakes a busy machine for one; double lets one
-# frozen neighbour delay each message for longer.
+# Seconds after which a queue that did not get shorter belongs to a frozen peer.
 FROZEN_S = 2.0
 # Seconds of the longest wait, out of a full purse: half a full queue drains in it at 1 Mbit/s. The daemon gives one publish 30 s.
 WAIT_S_MAX = 15.0
