@@ -15,6 +15,8 @@ from swarmd.trust.peer_key import key_of_multihash, multihash_of_key
 
 # Closing waits for the other side to take the last bytes; a frozen one does not.
 CLOSE_S_MAX = 2.0
+# A banned peer that was between its handshake and its registration when the ban came is put out after this.
+EXPEL_PERIOD_S = 1.0
 
 
 class Gate:
@@ -60,6 +62,12 @@ class Gate:
             return secured
 
         upgrader.upgrade_security = upgrade_security
+
+    async def keep_out(self, network: Any) -> None:
+        """Expel banned peers again and again, until cancelled."""
+        while True:
+            await self.expel(network)
+            await trio.sleep(EXPEL_PERIOD_S)
 
     async def expel(self, network: Any) -> None:
         """Close every connection to a banned peer."""

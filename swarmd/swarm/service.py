@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +18,23 @@ from libp2p.peer.id import ID
 from swarmd.clients.events import Accepted, BootstrapChanged, HostDied, NetworkEvent
 from swarmd.clients.network import Accusation, NetworkInfo, NetworkOps, NetworkStats, Peer, Reach
 from swarmd.errors import LocalError, Temporary, cause
-from swarmd.fair.judge import Judge, Line
 from swarmd.protocol.manifest import Manifest
-from swarmd.protocol.rules import RULES, Outcome, Verdict, validate
-from swarmd.protocol.seen import Seen
-from swarmd.protocol.wire import named_author
+from swarmd.protocol.rules import RULES, Verdict, validate
 from swarmd.swarm import addresses, hardening
-from swarmd.swarm.accounts import Accounts, Accusations, AuthorBudgets
+from swarmd.swarm.connections import Connections
 from swarmd.swarm.dial import Dialled
 from swarmd.swarm.discovery import Discovery
 from swarmd.swarm.gate import Gate
-from swarmd.swarm.host import NetworkLimits, Stack, build, host_of_connection
-from swarmd.swarm.notifee import Notifee
+from swarmd.swarm.host import NetworkLimits, Stack, build
+from swarmd.swarm.intake import Intake, now_ms
 from swarmd.swarm.pacing import Patience
 from swarmd.swarm.peer_book import PeerBook
-from swarmd.trust.evidence import blame
-from swarmd.trust.peer_key import key_of_multihash, peer_id_of_key
 
 Emit = Callable[[NetworkEvent], None]
 
 # Between two lives of the libp2p objects. A life of a minute counts as a recovery and starts from the shortest again.
 REBUILD_S_MIN, REBUILD_S_MAX, LIFE_S_GOOD = 0.5, 30.0, 60.0
 LAG_PERIOD_S = 1.0
-# A banned peer that was between its handshake and its registration when the ban came is put out after this.
-EXPEL_PERIOD_S = 1.0
 
 
 class NetworkService(NetworkOps):
@@ -85,17 +77,14 @@ class NetworkService(NetworkOps):
         self._bootstrap = [addresses.parse_setting(text, "bootstrap") for text in bootstrap or []]
         self._limits = limits
         self._book = PeerBook(Path(peers_path) if peers_path else None)
-        self._seen = Seen()
-        self._budgets = AuthorBudgets()
-        self._judge: Judge[Outcome | None] = Judge(time.thread_time)
         self._patience = Patience.full(0.0)
-        self._accounts = Accounts(self._limits.messages_per_s_max, self._limits.messages_burst_max)
-        self._accusations = Accusations()
-        self._rules: Counter[str] = Counter()
         self._counters: Counter[str] = Counter()
         self._gate = Gate(banned or [], self._counters)
+        self._connections = Connections(self._connection_changed)
+        self._intake = Intake(
+            self._manifest, limits, self._gate, self._counters, self._connections.since, emit
+        )
         self._lag_s_max = 0.0
-        self._connected_at: dict[str, float] = {}
         self._started = False
         self._last_death = ""
         self._stack: Stack | None = None
@@ -130,9 +119,9 @@ class NetworkService(NetworkOps):
         """One life of the libp2p objects; returns when a service stopped without an error."""
         stack = build(self._seed, self._listen, self._announce, self._limits, self._manifest.topic)
         stack.pubsub.set_validator(self._manifest.topic, self._verdict)
-        stack.pubsub.accuse = self._broken_rpc
+        stack.pubsub.accuse = self._intake.broken_rpc
         stack.pubsub.blacklisted_peers = self._gate.ids
-        stack.host.get_network().register_notifee(_ConnectionChanges(self._connection_changed))
+        stack.host.get_network().register_notifee(self._connections)
         self._gate.guard(stack.host.get_network())
         async with stack.running():
             self._listen = replace(self._listen, port=stack.port)
@@ -142,9 +131,9 @@ class NetworkService(NetworkOps):
                 nursery.start_soon(_drain, subscription)
                 nursery.start_soon(discovery.run)
                 nursery.start_soon(stack.streams.run)
-                nursery.start_soon(self._judge.run)
+                nursery.start_soon(self._intake.judge.run)
                 nursery.start_soon(self._watch_lag)
-                nursery.start_soon(self._expel, stack)
+                nursery.start_soon(self._gate.keep_out, stack.host.get_network())
                 self._stack, self._discovery, self._started = stack, discovery, True
                 try:
                     task_status.started(self._describe(stack))
@@ -152,7 +141,7 @@ class NetworkService(NetworkOps):
                     nursery.cancel_scope.cancel()
                 finally:
                     self._stack = self._discovery = None
-                    self._connected_at.clear()
+                    self._connections.since.clear()
 
     def _make_discovery(self, stack: Stack) -> Discovery:
         return Discovery(
@@ -185,11 +174,6 @@ class NetworkService(NetworkOps):
             lag_s = max(trio.current_time() - due, beat_s)
             self._lag_s_max = max(lag_s, self._lag_s_max * 0.98)  # forgotten by half in about 35 s
 
-    async def _expel(self, stack: Stack) -> None:
-        while True:
-            await self._gate.expel(stack.host.get_network())
-            await trio.sleep(EXPEL_PERIOD_S)
-
     # -- operations
 
     async def publish(self, data: bytes) -> Reach:
@@ -200,7 +184,7 @@ class NetworkService(NetworkOps):
             Temporary: the network is being rebuilt.
         """
         stack = self._running()
-        outcome = validate(data, now_ms=_now_ms(), seen=self._seen, manifest=self._manifest)
+        outcome = validate(data, now_ms=now_ms(), seen=self._intake.seen, manifest=self._manifest)
         # A message may be published again: its first copy went nowhere when we were alone.
         if outcome.verdict is not Verdict.ACCEPT and outcome.rule != "duplicate":
             self._counters["publish_refused"] += 1
@@ -216,10 +200,9 @@ class NetworkService(NetworkOps):
 
     async def peers(self) -> list[Peer]:
         """Connected peers, each with what it sent us."""
-        if self._stack is None:
+        if self._stack is None or self._discovery is None:
             return []
-        network, store = self._stack.host.get_network(), self._stack.host.get_peerstore()
-        return [self._peer(network, store, peer) for peer in list(network.connections)]
+        return self._connections.peers(self._stack, self._intake.accounts, self._discovery.agent_of)
 
     async def stats(self) -> NetworkStats:
         """Counters since the start of the process, and the present size of things; names are a closed set."""
@@ -245,7 +228,7 @@ class NetworkService(NetworkOps):
             banned_connections=counters["banned_connections"],
             banned_messages=counters["banned_messages"],
             blacklisted=gossip.get("blacklisted", 0),
-            verdicts={rule: self._rules[rule] for rule in RULES},
+            verdicts={rule: self._intake.rules[rule] for rule in RULES},
             reach=_reach(stack, self._manifest.topic) if stack else Reach(0, 0),
             heartbeat_lag_s=self._lag_s_max,
             bootstrap=self._discovery.bootstrap_states() if self._discovery else {},
@@ -265,93 +248,22 @@ class NetworkService(NetworkOps):
 
     async def accusations(self) -> list[Accusation]:
         """What peers did since the last call that no honest one does."""
-        return [Accusation(*found) for found in self._accusations.take()]
+        return [Accusation(*found) for found in self._intake.accusations.take()]
 
-    # -- gossip
+    # -- told by the stack
 
     async def _verdict(self, forwarder: ID, message: Any) -> hardening.Verdict | None:
         """The topic's validator. Own messages went through the rules in `publish`."""
-        stack = self._stack
-        if stack is not None and forwarder == stack.host.get_id():
+        if self._stack is not None and forwarder == self._stack.host.get_id():
             return hardening.Verdict.ACCEPT
-        peer_id, data = str(forwarder), bytes(message.data)
-        account = self._accounts.of(peer_id, trio.current_time())
-        self._counters["received"] += 1
-        self._counters["received_bytes"] += len(data)
-        outcome = None
-        if self._accounts.allow(account, trio.current_time()):
-            own = message.from_id == forwarder.to_bytes() or str(ID(message.from_id)) in self._connected_at
-            line = Line(message.from_id if own else forwarder.to_bytes(), own)
-            judge = partial(self._outcome, data, _now_ms())
-            outcome = await self._judge.verdict(line, message.from_id, judge)
-        if outcome is None:
-            self._counters["rate_limited"] += 1
-            # No verdict: the message counts as never seen. Else a flooder could have us ignore the messages of others for good.
-            return None
-        self._rules[outcome.rule] += 1
-        if outcome.verdict is Verdict.REJECT:
-            account.rejected += 1
-            by = key_of_multihash(forwarder.to_bytes())
-            self._accusations.add(blame(outcome.rule, data, forwarder=by, manifest=self._manifest))
-            return hardening.Verdict.REJECT
-        if outcome.verdict is Verdict.IGNORE or outcome.batch is None:
-            account.ignored += 1
-            return hardening.Verdict.IGNORE
-        author = outcome.batch.signed.header.author
-        if self._gate.bans_key(author):
-            # Its bringer may be honest: no ban of ours holds elsewhere. Marked as seen, or every neighbour would offer it again.
-            self._counters["banned_messages"] += 1
-            return hardening.Verdict.IGNORE
-        account.accepted += 1
-        self._emit(Accepted(data, peer_id, author_connected=peer_id_of_key(author) in self._connected_at))
-        return hardening.Verdict.ACCEPT
+        return await self._intake.verdict(forwarder, message)
 
-    def _broken_rpc(self, sender: ID) -> None:
-        """What came below the messages was out of bounds, whatever was in them."""
-        self._accounts.of(str(sender), trio.current_time()).rejected += 1
-        self._accusations.add([(key_of_multihash(sender.to_bytes()), "broken_rpc")])
-
-    def _outcome(self, data: bytes, received_ms: int) -> Outcome | None:
-        """What the rules say; None where the author has had its share of our time."""
-        author = named_author(data, self._manifest.limits)
-        if self._budgets.refuse(author, trio.current_time()):
-            return None
-        began_s = time.thread_time()
-        outcome = validate(data, now_ms=received_ms, seen=self._seen, manifest=self._manifest)
-        self._budgets.charge(author, outcome.rule, time.thread_time() - began_s, trio.current_time())
-        return outcome
-
-    # -- peers
-
-    def _connection_changed(self, peer: ID, *, connected: bool) -> None:
-        peer_id = str(peer)
-        if connected == (peer_id in self._connected_at):
-            return
-        if connected:
-            self._connected_at[peer_id] = trio.current_time()
-        else:
-            del self._connected_at[peer_id]
+    def _connection_changed(self, peer_id: str, *, connected: bool) -> None:
         if self._discovery is not None:
             self._discovery.connection_changed(peer_id, connected=connected)
 
     def _bootstrap_changed(self, address: str, result: Dialled) -> None:
         self._emit(BootstrapChanged(address, result.value))
-
-    def _peer(self, network: Any, store: Any, peer: ID) -> Peer:
-        peer_id = str(peer)
-        connections = network.get_connections(peer)
-        account = self._accounts.get(peer_id)
-        return Peer(
-            peer_id=peer_id,
-            direction=connections[0].direction.name.lower() if connections else "unknown",
-            address=host_of_connection(network, peer) or "",
-            agent=self._discovery.agent_of(peer_id) if self._discovery else "",
-            rtt_s=float(store.latency_EWMA(peer)),
-            connected_s=trio.current_time() - self._connected_at.get(peer_id, trio.current_time()),
-            accepted=account.accepted if account else 0,
-            ignored=account.ignored if account else 0,
-            rejected=account.rejected if account else 0,
-        )
 
     def _running(self) -> Stack:
         if self._stack is None:
@@ -363,34 +275,10 @@ class NetworkService(NetworkOps):
 
 # Names in `stats`, besides those written out there.
 COUNTERS = (
-    "received_bytes",
-    "published",
-    "published_bytes",
-    "publish_refused",
-    "publish_congested",
-    "host_deaths",
-    "exchange_asked",
-    "exchange_answered",
-    "exchange_failed",
-    "exchange_busy",
-    "exchange_hints_refused",
-    "exchange_hints_failed",
-)
-
-
-class _ConnectionChanges(Notifee):
-    """Tells of the first connection to a peer and of the end of the last."""
-
-    def __init__(self, changed: Callable[..., None]) -> None:
-        self._changed = changed
-
-    async def connected(self, network: Any, connection: Any) -> None:
-        self._changed(connection.muxed_conn.peer_id, connected=True)
-
-    async def disconnected(self, network: Any, connection: Any) -> None:
-        peer = connection.muxed_conn.peer_id
-        if not network.get_connections(peer):
-            self._changed(peer, connected=False)
+    "received_bytes", "published", "published_bytes", "publish_refused", "publish_congested", "host_deaths",
+    "exchange_asked", "exchange_answered", "exchange_failed", "exchange_busy",
+    "exchange_hints_refused", "exchange_hints_failed",
+)  # fmt: skip
 
 
 async def _drain(subscription: Any) -> None:
@@ -402,10 +290,6 @@ async def _drain(subscription: Any) -> None:
 def _reach(stack: Stack, topic: str) -> Reach:
     mesh, subscribers = stack.gossipsub.mesh.get(topic, ()), stack.pubsub.peer_topics.get(topic, ())
     return Reach(len(mesh), len(subscribers))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _kinds(error: BaseException) -> str:

@@ -20,7 +20,7 @@ async def test_a_hostile_peer_reaches_a_node_with_good_bytes_and_bad() -> None:
             await peer.write(b"\xff" * 12)
             # then
             await until(lambda: node.received == [good])
-            await until(lambda: node.service._rules["message_decode"])
+            await until(lambda: node.service._intake.rules["message_decode"])
             assert counted["sent"] == 3
         nursery.cancel_scope.cancel()
 

@@ -79,16 +79,16 @@ ORDERS: list[tuple[str, str, dict[str, str]]] = [
         },
     ),
     (
-        "swarm/service.py",
-        "_verdict",
+        "swarm/intake.py",
+        "verdict",
         {
-            "Rate of a forwarder": "_accounts.allow(",
-            "Judge": "_judge.verdict(",
+            "Rate of a forwarder": "accounts.allow(",
+            "Judge": "judge.verdict(",
             "Banned author": "bans_key(",
-            "Outbox": "_emit(",
+            "Outbox": "_accepted(",
         },
     ),
-    ("swarm/service.py", "_outcome", {"Time of an author": "_budgets.refuse(", "Framing": "validate("}),
+    ("swarm/intake.py", "_outcome", {"Time of an author": "_budgets.refuse(", "Framing": "validate("}),
     ("loops/ingest.py", "_admitted", {"Rules again": "validate(", "Ban": "_refusal("}),
     ("loops/ingest.py", "_refusal", {"Ban": ".banned(", "Quotas": "quotas.take("}),
     (

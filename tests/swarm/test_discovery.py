@@ -26,7 +26,7 @@ async def test_four_nodes_with_one_bootstrap_form_a_full_mesh(nursery):
 async def test_the_others_go_on_when_the_bootstrap_is_gone(nursery):
     first, second, third = await swarm(nursery, 3)
     await first.stop()
-    await until(lambda: len(second.service._connected_at) == 1)
+    await until(lambda: len(second.service._connections.since) == 1)
     await second.service.publish(batch(2))
     await until(lambda: third.received)
 

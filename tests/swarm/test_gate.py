@@ -15,7 +15,7 @@ def key(number: int) -> bytes:
 
 
 def connected(node: Node) -> set[str]:
-    return set(node.service._connected_at)
+    return set(node.service._connections.since)
 
 
 async def publish_unchecked(node: Node, data: bytes) -> None:
@@ -101,7 +101,7 @@ async def test_what_no_honest_node_does_is_evidence_once(nursery):
     await publish_unchecked(second, b"garbage")
     await publish_unchecked(second, batch(2)[:-1] + b"x")
     await publish_unchecked(second, batch(2, age_ms=MANIFEST.limits.age_s_max * 1000 + 60_000))
-    await until(lambda: first.service._rules.total() == 3)  # judged, not only received
+    await until(lambda: first.service._intake.rules.total() == 3)  # judged, not only received
     found = await first.service.accusations()
     assert found == [(key(2), "forwarded_reject", 2)]
     assert found[0][1] in POINTS

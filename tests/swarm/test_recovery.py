@@ -49,7 +49,7 @@ async def test_a_killed_bootstrap_breaks_nobody_and_is_found_again(nursery):
     third = await Node(3, [address]).start(nursery)
     await second.meshed(2)
     bootstrap.kill()
-    await until(lambda: len(second.service._connected_at) == len(third.service._connected_at) == 1)
+    await until(lambda: len(second.service._connections.since) == len(third.service._connections.since) == 1)
     await third.service.publish(batch(3))
     await until(lambda: second.received)
     reborn, _ = await spawn(int(address.split("/")[4]))

@@ -88,7 +88,7 @@ async def test_what_a_connected_peer_says_waits_in_its_own_line_whoever_brings_i
     async def note(line, origin, judge):
         lines.append(line)
 
-    first.service._judge.verdict = note
+    first.service._intake.judge.verdict = note
     for forwarder, origin in ((said, said), (relay, said), (relay, stranger), (relay, relay)):
         message = SimpleNamespace(data=batch(2), from_id=origin.to_bytes())
         assert await first.service._verdict(forwarder, message) is None
@@ -165,7 +165,7 @@ async def test_an_address_of_another_machine_cannot_be_listened_on():
 
 def account(node: Node, peer: Node) -> Account:
     """What the node has counted of the peer, whose messages are judged some time after they are received."""
-    return node.service._accounts.of(peer.peer_id, trio.current_time())
+    return node.service._intake.accounts.of(peer.peer_id, trio.current_time())
 
 
 async def publish_unchecked(node: Node, data: bytes) -> None:
