@@ -170,8 +170,8 @@ def _opening(
     expected = sum(cell_cost(planned, preset).seconds for planned in waiting) / jobs
     budget = "" if minutes is None else f", at most {duration(minutes * 60)}"
     return (
-        f"{len(plan)} cells of {preset.num_nodes} nodes and {preset.rounds} rounds in {root}{kept}; {jobs} at a time,"
-        f" about {duration(expected)}{budget}"
+        f"{len(plan)} cell{'s' * (len(plan) > 1)} of {preset.num_nodes} nodes and {preset.rounds} rounds in {root}{kept};"
+        f" {jobs} at a time, about {duration(expected)}{budget}"
     )
 
 
