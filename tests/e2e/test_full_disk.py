@@ -71,7 +71,7 @@ def output(root: Path) -> str:
 
 def test_a_start_without_space_for_a_checkpoint_is_refused(root: Path) -> None:
     node = start(root, filled_bytes=40_000_000)
-    assert node.wait(120) == 17
+    assert node.wait(300) == 17
     assert "one checkpoint needs" in output(root)
     assert "--data-dir" in output(root)
 
@@ -102,7 +102,7 @@ def _fills_up(root: Path, node: subprocess.Popen[bytes]) -> None:
     assert ask(inside / "control.sock", "/v1/status")["health"][0]["code"] == "disk_low"
     # and an orderly stop ends with the documented code and one message
     os.kill(node.pid, signal.SIGTERM)
-    assert node.wait(90) == 17
+    assert node.wait(300) == 17
     assert output(root).count("swarmd: the rounds since the last checkpoint are lost") == 1
 
 

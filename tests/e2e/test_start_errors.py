@@ -29,7 +29,7 @@ def start(
         *arguments,
     ]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=180, check=False, env={**os.environ, **(env or {})}
+        command, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **(env or {})}
     )
 
 

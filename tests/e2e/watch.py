@@ -8,7 +8,7 @@ from typing import Any
 from swarmd.experiment.swarms.local_swarm import LocalNode
 
 # Two busy cores: a start takes half a minute, and several suites may share them.
-PATIENCE_S = 180.0
+PATIENCE_S = 300.0
 FAST = (
     "--model", "tiny", "--device", "cpu",
     "--set", "policy.threads=1", "--set", "evaluate.num_questions=0",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +44,21 @@ def manifest_of(*specs: DatasetSpec, scorer_version: int = SCORER_VERSION) -> Ma
     )
 
 
-@pytest.fixture(scope="module", params=["best-effort", "off"])
-def every(request: pytest.FixtureRequest) -> Iterator[ScorerService]:
-    """A service for all offered datasets, with the sandbox and without."""
+@cache
+def all_offered() -> Manifest:
+    """A sealed manifest of all offered datasets; their goldens take seconds."""
     specs = [
         DatasetSpec(name=name, reward="exact" if guard.exact_only else "upstream")
         for name, guard in GUARDS.items()
     ]
     draft = manifest_of(*specs)
-    service = make(sealed(draft, goldens_of(draft)), sandbox=request.param)
+    return sealed(draft, goldens_of(draft))
+
+
+@pytest.fixture(scope="module", params=["best-effort", "off"])
+def every(request: pytest.FixtureRequest) -> Iterator[ScorerService]:
+    """A service for all offered datasets, with the sandbox and without."""
+    service = make(all_offered(), sandbox=request.param)
     service.start()
     yield service
     service.close()
@@ -135,8 +142,8 @@ def test_a_stranger_that_holds_its_worker_is_ended_long_before_the_deadline(
 
 
 def test_workers_that_end_themselves_in_turn_hold_no_longer_than_one(obedient: ScorerService) -> None:
-    items = [[0, seed, ["sleep 0.2"]] for seed in range(16)]
-    scored = score_external(obedient, items, 3600.0, 1.5)
+    items = [[0, seed, ["sleep 0.7"]] for seed in range(16)]
+    scored = score_external(obedient, items, 3600.0, 5.0)
     assert set(scored.reasons) == {"worker_died", "deadline"}
     assert scored.reasons["deadline"] > scored.reasons["worker_died"]
 

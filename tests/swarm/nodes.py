@@ -16,7 +16,7 @@ from swarmd.swarm.service import NetworkService
 MANIFEST = load_manifest("tiny")
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 # Everything here takes well under a second on an idle machine; this is for a busy one.
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def seed(number: int) -> bytes:
