@@ -56,7 +56,7 @@ class ScoredRollout:
 
     `author` is the 32-byte public key, `created_ms` Unix time by the author's clock, `policy_version` the author's count of
     updates when it generated. `external` is false for this node's own. `capability` is how well its author does against
-    this node, as `experience.capability` measured it.
+    this node, as `trust.capability` measured it.
     """
 
     author: bytes

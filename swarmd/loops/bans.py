@@ -14,7 +14,7 @@ import trio
 from swarmd.clients.network import Network
 from swarmd.errors import LocalError
 from swarmd.loops.ports import NowMs, RunBlocking
-from swarmd.loops.progress import Progress
+from swarmd.loops.shown import AuthorsShown, Shown
 from swarmd.metrics import Metrics
 from swarmd.trust.evidence import POINTS
 from swarmd.trust.peer_key import key_of, peer_id_of_key
@@ -43,7 +43,7 @@ class Guard:
     network: Network | None
     save: Callable[[bytes], None]
     run_blocking: RunBlocking
-    progress: Progress
+    shown: Shown
     metrics: Metrics
     now_ms: NowMs
     _told: tuple[int, frozenset[bytes]] | None = None
@@ -189,4 +189,4 @@ class Guard:
         num_new = num_authors - num_proven
         for standing, num in (("new", num_new), ("proven", num_proven), ("banned", num_banned)):
             self.metrics.trust_authors.labels(standing).set(num)
-        self.progress.trust.update(num_authors=num_authors, num_proven=num_proven, num_banned=num_banned)
+        self.shown.authors = AuthorsShown(num_authors, num_proven, num_banned)

@@ -8,14 +8,14 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from swarmd.clients.scorer import Address, ScoreItem, Scorer
 from swarmd.errors import LocalError
 from swarmd.experience.streams import Streams
 from swarmd.loops.ask import choose_dataset
 from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs
-from swarmd.loops.progress import Progress, enter, mean
+from swarmd.loops.progress import Progress, enter
+from swarmd.loops.record import EvaluationRecord, mean
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
 
@@ -49,7 +49,7 @@ class Evaluate:
     _addresses: list[Address] | None = None
     _prompts: list[str] | None = None
 
-    async def once(self, *, round: int) -> dict[str, Any]:
+    async def once(self, *, round: int) -> EvaluationRecord:
         """Mean reward, its standard error over questions, and the number of completions.
 
         The completions of one question are not independent, so the error is that of the questions' means.
@@ -115,12 +115,12 @@ class Evaluate:
             raise _unscored(failures)
         return scores.rewards_RG, _counted(scores.reasons, _OF_EITHER)
 
-    def _by_dataset(self, datasets: list[int], means: list[float]) -> dict[str, list[float]]:
+    def _by_dataset(self, datasets: list[int], means: list[float]) -> dict[str, tuple[float, int]]:
         """For each dataset name of the set, in the manifest's order: mean reward and number of questions."""
         by_name: dict[str, list[float]] = {dataset.name: [] for dataset in self.manifest.datasets}
         for dataset, value in zip(datasets, means, strict=True):
             by_name[self.manifest.datasets[dataset].name].append(value)
-        return {name: [mean(values), len(values)] for name, values in by_name.items() if values}
+        return {name: (mean(values), len(values)) for name, values in by_name.items() if values}
 
     async def _questions(self) -> tuple[list[Address], list[str]]:
         if self._addresses is None or self._prompts is None:
@@ -159,7 +159,7 @@ class Evaluations:
     every_rounds: int
     progress: Progress
     metrics: Metrics
-    tell: Callable[[dict[str, Any]], None]
+    tell: Callable[[EvaluationRecord], None]
 
     async def begin(self) -> None:
         """Before the first round of a policy: how good it is untrained."""
@@ -173,7 +173,7 @@ class Evaluations:
 
     async def end(self) -> None:
         """After the last round, unless that one was evaluated."""
-        done = self.progress.evaluations
+        done = self.progress.history.evaluations
         if self.progress.evaluate_at_stop and not (done and done[-1]["round"] == self.progress.round):
             await self._once()
 
@@ -188,7 +188,7 @@ class Evaluations:
             return
         self.metrics.eval_score.set(result["mean"])
         self.metrics.eval_error.set(result["standard_error"])
-        self.progress.evaluations.append(result)
+        self.progress.history.evaluations.append(result)
         self.tell(result)
 
 

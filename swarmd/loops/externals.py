@@ -9,13 +9,13 @@ from typing import cast
 
 from swarmd.errors import LocalError
 from swarmd.experience.buffer import Sample
-from swarmd.experience.capability import Capability
 from swarmd.experience.fitting import EXTERNAL_BYTES_MAX, within_bytes
 from swarmd.experience.own import Balance, OwnExperience
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.experience.streams import Streams
 from swarmd.loops.canary.backoff import Backoff
 from swarmd.loops.ports import RunBlocking
+from swarmd.trust.capability import Capability
 
 log = logging.getLogger(__name__)
 

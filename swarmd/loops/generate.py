@@ -26,6 +26,7 @@ from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.protocol.types import COMPLETION_BYTES_MAX, Completion, Rollout
 from swarmd.trust.proof import Text
+from swarmd.trust.trust import Trust
 
 log = logging.getLogger(__name__)
 # After a lost batch, doubled while nothing but failures follow. A child that died needs a second to be back; at half a minute a
@@ -60,6 +61,7 @@ class Generate:
     author: bytes
     streams: Streams
     progress: Progress
+    trust: Trust
     metrics: Metrics
     outbox: trio.MemorySendChannel[OwnBatch] | None
     now_ms: NowMs
@@ -80,11 +82,11 @@ class Generate:
                 await self.once()
             except LocalError as error:
                 log.warning("generation batch lost: %s", error)
-                self.progress.generate_error = error
+                self.progress.shown.generate_error = error
                 await trio.sleep(retry_s)
                 retry_s = min(2 * retry_s, RETRY_MAX_S)
             else:
-                self.progress.generate_error, retry_s = None, RETRY_FIRST_S
+                self.progress.shown.generate_error, retry_s = None, RETRY_FIRST_S
 
     async def once(self) -> None:
         """One round's own experience: a batch, and further ones while too few rollouts are informative and the bound allows."""
@@ -140,8 +142,8 @@ class Generate:
             )
         ]
         for rollout, texts, reasons in zip(rollouts, texts_RG, scores.reasons_RG, strict=True):
-            self.progress.capability.observe_own(rollout.rewards_G)
-            self.progress.own_work.observe(Text.of(texts, reasons), informative=rollout.informative)
+            self.trust.capability.observe_own(rollout.rewards_G)
+            self.trust.own_work.observe(Text.of(texts, reasons), informative=rollout.informative)
         return result, rollouts
 
     async def _share(self, outbox: trio.MemorySendChannel[OwnBatch], batch: OwnBatch) -> None:

@@ -88,8 +88,7 @@ class Ingest:
             return []
         if refusal := self._refusal(verified):
             self.metrics.trust_dropped.labels(refusal).inc()
-            dropped = self.progress.trust.setdefault("dropped", {})
-            dropped[refusal] = dropped.get(refusal, 0) + 1
+            self.progress.shown.dropped[refusal] += 1
             reason = "banned" if refusal == "banned" else "over_quota"
             self._discard(reason, len(verified.batch.rollouts))
             return []
@@ -168,10 +167,10 @@ class Ingest:
         self._discard("duplicate", num_duplicate)
         self.metrics.buffer_evicted.inc(sum(result.num_evicted for result in added))
         self.metrics.buffer_added.inc(num_added)
-        self.progress.num_received += num_added
+        self.progress.history.num_received += num_added
         author = batches[0].signed.header.author
         for rewards_G in rewards_RG:
-            self.progress.capability.observe(author, rewards_G)
+            self.trust.capability.observe(author, rewards_G)
         if author == self.author:
             return
         num_copied = sum(
@@ -201,7 +200,7 @@ class Ingest:
         if found_by_scorer(dict.fromkeys(reasons, 1)):
             return []
         return [
-            self.progress.own_work.worth(
+            self.trust.own_work.worth(
                 Text.of([completion.text for completion in rollout.completions], reasons_G),
                 informative=is_informative(level(rewards_G, self.reward_spread_min)),
             )

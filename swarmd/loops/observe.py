@@ -18,8 +18,9 @@ from swarmd.clients.network import Network, NetworkStats
 from swarmd.errors import LocalError
 from swarmd.experience.buffer import BufferCounts
 from swarmd.experience.effective import effective_number
+from swarmd.loops.history import History
 from swarmd.loops.ports import RunBlocking
-from swarmd.loops.progress import Progress
+from swarmd.loops.shown import BufferShown, NetworkShown, Shown
 from swarmd.metrics import CounterMirror, Metrics
 from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import peer_id_of
@@ -49,7 +50,8 @@ class Observe:
     run_blocking: RunBlocking
     root: Path
     workers_up: Callable[[], dict[str, bool]]
-    progress: Progress
+    history: History
+    shown: Shown
     metrics: Metrics
     _mirror: CounterMirror = field(default_factory=CounterMirror)
 
@@ -80,22 +82,15 @@ class Observe:
         metrics.buffer_bytes.set(counts.size_bytes)
         metrics.buffer_sources.set(len(counts.by_author))
         metrics.trust_effective.labels("buffer").set(effective_number(counts.by_author.values()))
-        used = sum((Counter(r.get("used_by_author")) for r in self._recent()), Counter[str]())
+        used = sum((Counter(r.get("used_by_author")) for r in self.history.recent), Counter[str]())
         metrics.trust_effective.labels("rounds").set(effective_number(used.values()))
-        self.progress.buffer = {
-            "num_rollouts": counts.num_rollouts,
-            "num_informative": counts.num_informative,
-            "size_bytes": counts.size_bytes,
-            "by_author": {
-                peer_id_of(author): num
-                for author, num in heapq.nlargest(
-                    AUTHORS_SHOWN, counts.by_author.items(), key=lambda held: held[1]
-                )
-            },
-        }
-
-    def _recent(self) -> list[dict[str, Any]]:
-        return self.progress.recent
+        most = heapq.nlargest(AUTHORS_SHOWN, counts.by_author.items(), key=lambda held: held[1])
+        self.shown.buffer = BufferShown(
+            num_rollouts=counts.num_rollouts,
+            num_informative=counts.num_informative,
+            size_bytes=counts.size_bytes,
+            by_author={peer_id_of(author): num for author, num in most},
+        )
 
     async def _network(self, network: Network) -> None:
         try:
@@ -106,7 +101,7 @@ class Observe:
         directions = [peer.direction for peer in peers]
         for direction in ("inbound", "outbound"):
             self.metrics.peers.labels(direction).set(directions.count(direction))
-        self.progress.network = {"stats": self._count(stats), "peers": [peer._asdict() for peer in peers]}
+        self.shown.network = NetworkShown([peer._asdict() for peer in peers], self._count(stats))
 
     def _count(self, stats: NetworkStats) -> dict[str, Any]:
         """Move the child's running totals into our counters; returns them with the sums by verdict added."""

@@ -1,24 +1,122 @@
-"""What is told of a round: the part of its record that the daemon knows, and the same in metrics.
+"""What is told of a round and of an evaluation: their records in files and documents, and the same in metrics.
 
 Keys that begin with `seconds` are measured time. All others follow from the random streams and from what the node was given, so a
-simulation repeats them bit for bit.
+simulation repeats them bit for bit. docs/experience.md says what each key of a round means.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypedDict
 
 from swarmd.experience.buffer import Sample
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.rollouts import ScoredRollout
-from swarmd.loops.progress import mean
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.signing import peer_id_of
 
 
-def round_record(own: OwnExperience, sample: Sample, *, drawn_ms: int, policy_version: int) -> dict[str, Any]:
+class Drawn(TypedDict):
+    """A round's experience, own and external."""
+
+    reward_own: float
+    reward_external: float | None
+    reward_training: float
+    num_generated: int
+    num_generated_informative: int
+    num_generated_tokens: int
+    num_own: int
+    num_own_informative: int
+    num_external: int
+    external_age_s: float | None
+    shortfall: int
+    num_over_age: int
+    num_unproven: int
+    num_held_back: int
+    num_authors: int
+    num_authors_out: int
+    num_pool: int
+    num_pool_informative: int
+    used_by_author: dict[str, int]
+    staleness: int
+    seconds_generate: float
+
+
+class Reported(TypedDict, total=False):
+    """What the learner reports of an update (`policy.update.stats`). Most is missing where it died after its checkpoint."""
+
+    policy_version: int
+    plan: str
+    loss: float | None
+    grad_norm: float | None
+    num_steps: int
+    num_rollouts_local: int
+    num_rollouts_external: int
+    num_completions: int
+    num_zero_advantage: int
+    num_masked: int
+    num_tokens_local: int
+    num_tokens_external: int
+    num_tokens_trained: int
+    num_tokens_forwarded: int
+    num_micro_batches: int
+    clip_ratio_low: float | None
+    clip_ratio_high: float | None
+    clip_ratio_low_local: float | None
+    clip_ratio_high_local: float | None
+    clip_ratio_low_external: float | None
+    clip_ratio_high_external: float | None
+    mean_logp_local: float | None
+    mean_logp_external: float | None
+    external_weight_mean: float | None
+    external_weight_zero: float | None
+    external_effective_share: float | None
+    num_external_dropped: int
+    external_logp_min: float | None
+    external_token_logp_min: float | None
+    num_external_capped: int
+    external_share: float | None
+    external_likelihood_ratio: float | None
+    imitation_loss: float | None
+    mismatch_ratio_mean: float | None
+    mismatch_ratio_p99: float | None
+    mismatch_ratio_max: float | None
+    mismatch_cut: float | None
+    entropy: float | None
+    fast_path: bool
+    self_check: str
+    skipped: str | None
+    seconds: float
+    seconds_update: float
+    checkpoint: str | None
+    checkpoint_error: dict[str, str]
+    seconds_checkpoint: float
+
+
+class RoundRecord(Drawn, Reported):
+    """A line of `rounds.jsonl`."""
+
+    round: int
+    time_ms: int
+    rejected: int
+    num_shared: int
+    num_received: int
+
+
+class EvaluationRecord(TypedDict):
+    """A line of `evaluations.jsonl`; `by_dataset` has the mean reward and the number of questions of each dataset name."""
+
+    round: int
+    time_ms: int
+    mean: float
+    standard_error: float
+    num_questions: int
+    num_completions: int
+    by_dataset: dict[str, tuple[float, int]]
+
+
+def drawn(own: OwnExperience, sample: Sample, *, drawn_ms: int, policy_version: int) -> Drawn:
     """The round's experience, own and external.
 
     `drawn_ms` is when the external rollouts were drawn, `policy_version` the version that the round began with.
@@ -56,7 +154,7 @@ def used_by_author(sample: Sample) -> dict[str, int]:
 
 
 def count_round(
-    metrics: Metrics, manifest: Manifest, record: Mapping[str, Any], own: OwnExperience, sample: Sample
+    metrics: Metrics, manifest: Manifest, record: RoundRecord, own: OwnExperience, sample: Sample
 ) -> None:
     """Count a round that is done. Means over own rollouts are of all that were generated, kept or not."""
     num_own, num_external = len(own.rollouts), len(sample.rollouts)
@@ -73,7 +171,8 @@ def count_round(
     for origin, rollouts in (("local", own.rollouts), ("external", sample.rollouts)):
         for rollout in rollouts:
             metrics.samples.labels(origin, names[rollout.dataset]).inc()
-        metrics.tokens.labels(origin).inc(record.get(f"num_tokens_{origin}") or 0)
+    metrics.tokens.labels("local").inc(record.get("num_tokens_local") or 0)
+    metrics.tokens.labels("external").inc(record.get("num_tokens_external") or 0)
     fresh = own.fresh
     made = [
         (names[d], mean(list(rewards_G)))
@@ -87,17 +186,22 @@ def count_round(
     if sample.rollouts:
         num_informative = sum(rollout.informative for rollout in sample.rollouts)
         metrics.informative_ratio.labels("external").set(num_informative / num_external)
-    if record.get("skipped"):
-        metrics.skipped.labels(record["skipped"]).inc()
+    if skipped := record.get("skipped"):
+        metrics.skipped.labels(skipped).inc()
     else:
         metrics.steps.inc()
     metrics.unproven.inc(sample.num_unproven)
     metrics.held_back.inc(sample.num_held_back)
     metrics.external_dropped.inc(record.get("num_external_dropped") or 0)
     metrics.external_capped.inc(record.get("num_external_capped") or 0)
-    for key, gauge in metrics.of_update.items():
-        if record.get(key) is not None:
-            gauge.set(record[key])
+    for key, value in record.items():
+        if key in metrics.of_update and isinstance(value, float | int):
+            metrics.of_update[key].set(value)
+
+
+def mean(values: list[float]) -> float:
+    """The mean, or NaN of nothing."""
+    return math.fsum(values) / len(values) if values else math.nan
 
 
 def finite_or_none(value: Any) -> Any:

@@ -6,10 +6,10 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from swarmd.loops.ports import Say
-from swarmd.loops.progress import Progress
+from swarmd.loops.record import EvaluationRecord, RoundRecord
+from swarmd.loops.shown import Shown
 
 log = logging.getLogger(__name__)
 # A record is about 1 KB: 250,000 rounds, a week of the fastest node, a year of a large one. Then the file is set aside once, as
@@ -23,16 +23,15 @@ class Report:
 
     rounds: Path
     evaluations: Path
-    progress: Progress
+    shown: Shown
     say: Say
 
-    def round(self, record: dict[str, Any]) -> None:
+    def round(self, record: RoundRecord) -> None:
         """After each round."""
         _append(self.rounds, record)
-        num_peers = len({peer["peer_id"] for peer in self.progress.network.get("peers", [])})
-        self.say(round_line(record, num_peers))
+        self.say(round_line(record, self.shown.network.num_peers))
 
-    def evaluation(self, result: dict[str, Any]) -> None:
+    def evaluation(self, result: EvaluationRecord) -> None:
         """After each evaluation."""
         _append(self.evaluations, result)
         self.say(
@@ -41,7 +40,7 @@ class Report:
         )
 
 
-def round_line(record: dict[str, Any], num_peers: int) -> str:
+def round_line(record: RoundRecord, num_peers: int) -> str:
     """One round for the terminal."""
     clock = time.strftime("%H:%M:%S", time.localtime(record["time_ms"] / 1000))
     external = "  -  " if record["reward_external"] is None else f"{record['reward_external']:.3f}"
@@ -56,7 +55,7 @@ def round_line(record: dict[str, Any], num_peers: int) -> str:
     )
 
 
-def _append(path: Path, record: dict[str, Any]) -> None:
+def _append(path: Path, record: RoundRecord | EvaluationRecord) -> None:
     line = json.dumps(record).encode() + b"\n"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)

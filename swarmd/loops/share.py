@@ -12,7 +12,7 @@ import trio
 from swarmd.clients.network import Network
 from swarmd.errors import LocalError
 from swarmd.loops.generate import OwnBatch
-from swarmd.loops.progress import Progress
+from swarmd.loops.history import History
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.signing import Identity
@@ -36,7 +36,7 @@ class Share:
     identity: Identity
     manifest: Manifest
     policy_name: str
-    progress: Progress
+    history: History
     metrics: Metrics
     on_message: Callable[[bytes], None] = lambda message: None
 
@@ -74,6 +74,6 @@ class Share:
                 continue
             self.metrics.published.labels("ok" if reach.subscribers else "no_peers").inc()
             self.metrics.rollouts_shared.inc(len(batch.rollouts))
-            self.progress.num_shared += len(batch.rollouts)
+            self.history.num_shared += len(batch.rollouts)
             return
         self.metrics.published.labels("failed").inc()

@@ -81,14 +81,14 @@ class Training:
         try:
             answer = await self._call("update", number, rollouts=[], checkpoint=True)
         except LocalError as error:
-            self.progress.checkpoint_error = error
+            self.progress.shown.checkpoint_error = error
             return False
         self._count_checkpoint(number, answer)
         return self.saved_round == number
 
     async def save_last(self) -> None:
         """Write a checkpoint of the last round, where checkpoints are written less often than every round."""
-        if self.checkpoint_every_rounds > 1 and self.progress.rounds:
+        if self.checkpoint_every_rounds > 1 and self.progress.history.rounds:
             await self.save()
 
     async def hand_over(self) -> None:
@@ -135,9 +135,7 @@ class Training:
             **self.remembered(),
             "round": number,
             "manifest": self.manifest.digest.hex(),
-            "used_by_author": self.progress.used_by_author,
-            "num_shared": self.progress.num_shared,
-            "num_received": self.progress.num_received,
+            **self.progress.history.to_state(),
         }
 
     async def _count(self, number: int, answer: Mapping[str, Any]) -> None:
@@ -150,9 +148,9 @@ class Training:
         if answer.get("checkpoint"):
             self.metrics.checkpoint_last.set(self.now_ms() / 1000)
             self.metrics.checkpoint_saves.labels("ok").inc()
-            self.progress.checkpoint_error, self.saved_round = None, number
+            self.progress.shown.checkpoint_error, self.saved_round = None, number
         elif failure := answer.get("checkpoint_error"):
             self.metrics.checkpoint_saves.labels("failed").inc()
             kind = BY_NAME.get(failure["kind"], LocalError)
-            self.progress.checkpoint_error = kind(failure["what"], failure["why"], failure["fix"])
-            log.warning("round %d has no checkpoint: %s", number, self.progress.checkpoint_error)
+            self.progress.shown.checkpoint_error = kind(failure["what"], failure["why"], failure["fix"])
+            log.warning("round %d has no checkpoint: %s", number, self.progress.shown.checkpoint_error)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import trio
 
@@ -14,7 +14,7 @@ from swarmd.loops.evaluate import Evaluations
 from swarmd.loops.externals import Externals
 from swarmd.loops.ports import NowMs
 from swarmd.loops.progress import Progress, enter
-from swarmd.loops.record import count_round, finite_or_none, round_record, used_by_author
+from swarmd.loops.record import Reported, RoundRecord, count_round, drawn, finite_or_none, used_by_author
 from swarmd.loops.training import Training
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
@@ -39,7 +39,7 @@ class Update:
     progress: Progress
     metrics: Metrics
     now_ms: NowMs
-    on_round: Callable[[dict[str, Any]], None]
+    on_round: Callable[[RoundRecord], None]
     note_use: NoteUse
 
     async def run(self) -> None:
@@ -88,21 +88,23 @@ class Update:
         enter("update", self.progress, self.metrics)
         sample = await self.externals.sample(self.progress.round + 1, own, self.canary.backoff)
         drawn_ms, version = self.now_ms(), self.progress.policy_version
-        self.progress.count_used(used_by_author(sample))
+        self.progress.history.count_used(used_by_author(sample))
         authors = [rollout.author for rollout in sample.rollouts]
         self.canary.used(authors)
         training_set = [*own.rollouts, *sample.rollouts]
         stats = await self.training.step(training_set)
         self.note_use(authors, [training_set[place].author for place in stats.pop("left_out", ())])
-        record = {
+        history = self.progress.history
+        reported = cast(Reported, {key: finite_or_none(value) for key, value in stats.items()})
+        record: RoundRecord = {
             "round": self.progress.round,
             "time_ms": self.now_ms(),
-            **round_record(own, sample, drawn_ms=drawn_ms, policy_version=version),
-            "rejected": self.progress.network.get("stats", {}).get("rejected", 0),
-            "num_shared": self.progress.num_shared,
-            "num_received": self.progress.num_received,
-            **{key: finite_or_none(value) for key, value in stats.items()},
+            **drawn(own, sample, drawn_ms=drawn_ms, policy_version=version),
+            "rejected": self.progress.shown.network.stats.get("rejected", 0),
+            "num_shared": history.num_shared,
+            "num_received": history.num_received,
+            **reported,
         }
         count_round(self.metrics, self.manifest, record, own, sample)
-        self.progress.rounds.append(record)
+        history.rounds.append(record)
         self.on_round(record)

@@ -109,8 +109,9 @@ class Api:
         last = request.query.get("last", "100")
         if not (last.isascii() and last.isdigit() and len(last) < 9):
             return as_json({"error": "last is a number"}, 400)
-        records = list(self.progress.rounds)[-int(last) :] if int(last) else []
-        return as_json({"rounds": records, "evaluations": list(self.progress.evaluations)})
+        history = self.progress.history
+        records = list(history.rounds)[-int(last) :] if int(last) else []
+        return as_json({"rounds": records, "evaluations": list(history.evaluations)})
 
     async def _stop(self, request: Request) -> Response:
         self.progress.request_stop(evaluate=request.query.get("evaluate") == "1")
@@ -181,7 +182,7 @@ class Api:
         if reach.subscribers:
             num = len(outcome.batch.batch.rollouts)
             self.metrics.rollouts_shared.inc(num)
-            self.progress.num_shared += num
+            self.progress.history.num_shared += num
         return as_json(reach._asdict())
 
     async def _metrics(self, request: Request) -> Response:

@@ -62,7 +62,7 @@ async def run_node(
                 shutil.rmtree(node.weights_dir, ignore_errors=True)
     finally:
         lock.release()
-    if error := node.progress.checkpoint_error:
+    if error := node.progress.shown.checkpoint_error:
         raise type(error)(
             f"the rounds since the last checkpoint are lost: {error.what}", error.why, error.fix
         )

@@ -1,12 +1,13 @@
 """The documents that a person or program sees of the loops: status, peers, identity. Schema version 1."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from swarmd import __version__
 from swarmd.errors import DiskFull
-from swarmd.loops.progress import Progress, mean
+from swarmd.loops.progress import Progress
+from swarmd.loops.record import mean
 
 SCHEMA = 1
 
@@ -39,9 +40,9 @@ def status_document(
     about: About, progress: Progress, workers: Mapping[str, Mapping[str, Any]], now_ms: int
 ) -> dict[str, Any]:
     """`/v1/status`: one screen of what the node is and does."""
-    recent = progress.recent
+    history, shown = progress.history, progress.shown
+    recent = history.recent
     external = [r["reward_external"] for r in recent if r["reward_external"] is not None]
-    peers = progress.network.get("peers", [])
     return {
         "schema": SCHEMA,
         "swarmd": __version__,
@@ -64,25 +65,25 @@ def status_document(
             "own": mean([r["reward_own"] for r in recent]) if recent else None,
             "external": mean(external) if external else None,
             "over_rounds": len(recent),
-            "history": [r["reward_own"] for r in list(progress.rounds)[-200:]],
+            "history": [r["reward_own"] for r in list(history.rounds)[-200:]],
         },
-        "evaluation": progress.evaluations[-1] if progress.evaluations else None,
+        "evaluation": history.evaluations[-1] if history.evaluations else None,
         "mix": {
             "num_local": about.num_local,
             "num_external": about.num_external,
             "got_external": mean([float(r["num_external"]) for r in recent]) if recent else None,
         },
         "rollouts": {
-            "shared": progress.num_shared,
-            "received": progress.num_received,
-            "used_by_author": progress.used_by_author,
+            "shared": history.num_shared,
+            "received": history.num_received,
+            "used_by_author": history.used_by_author,
         },
-        "buffer": progress.buffer,
-        "trust": progress.trust,
+        "buffer": asdict(shown.buffer),
+        "trust": {**asdict(shown.authors), "dropped": shown.dropped},
         "network": {
-            "num_peers": len({peer["peer_id"] for peer in peers}),
+            "num_peers": shown.network.num_peers,
             "addresses": list(about.addresses),
-            "stats": progress.network.get("stats", {}),
+            "stats": shown.network.stats,
         },
         "workers": {name: dict(worker) for name, worker in workers.items()},
         "sandbox": about.sandbox,
@@ -96,14 +97,14 @@ def health(
     about: About, progress: Progress, workers: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, str]]:
     """Warnings with a code, what is the matter, and what to do. Empty when all is well."""
-    warnings = []
-    if not about.solo and not progress.network.get("peers"):
+    warnings, shown = [], progress.shown
+    if not about.solo and not shown.network.peers:
         warnings.append(
             _warning(
                 "no_peers", "No peer is connected.", "Check --bootstrap; training goes on with own rollouts."
             )
         )
-    for address, state in progress.network.get("stats", {}).get("bootstrap", {}).items():
+    for address, state in shown.network.stats.get("bootstrap", {}).items():
         if state == "wrong_peer_id":
             text = f"Another node than named answers at {address}."
             warnings.append(
@@ -118,17 +119,17 @@ def health(
         for name, worker in workers.items()
         if not worker["up"]
     ]
-    if error := progress.generate_error:
+    if error := shown.generate_error:
         text = f"The last generation batch was lost: {error.what}."
         warnings.append(_warning("generation_failing", text, error.fix or "It is tried again."))
-    if progress.canary_warning:
+    if shown.canary.fell:
         fix = "docs/guards.md says what to look at; experience.mix = I/0 shuts others out."
-        warnings.append(_warning("canary_fell", progress.canary_warning, fix))
-    if progress.alone_warning:
+        warnings.append(_warning("canary_fell", shown.canary.fell, fix))
+    if shown.canary.kept_out:
         warnings.append(
-            _warning("others_kept_out", progress.alone_warning, "It ends by itself; see docs/guards.md.")
+            _warning("others_kept_out", shown.canary.kept_out, "It ends by itself; see docs/guards.md.")
         )
-    if error := progress.checkpoint_error:
+    if error := shown.checkpoint_error:
         code = "disk_low" if isinstance(error, DiskFull) else "checkpoint_failing"
         text = f"The last checkpoint was not written: {error.what}. Training goes on."
         warnings.append(_warning(code, text, error.fix or error.why))
@@ -141,15 +142,15 @@ def _warning(code: str, text: str, fix: str) -> dict[str, str]:
 
 def peers_document(progress: Progress, standing_of: Callable[[str], str]) -> dict[str, Any]:
     """`/v1/peers`: who is connected, what came of their messages, and how each stands (`new`, `proven` or `banned`)."""
-    by_author = progress.buffer.get("by_author", {})
+    shown, used = progress.shown, progress.history.used_by_author
     peers = [
         {
             **peer,
-            "rollouts_held": by_author.get(peer["peer_id"], 0),
-            "rollouts_used": progress.used_by_author.get(peer["peer_id"], 0),
+            "rollouts_held": shown.buffer.by_author.get(peer["peer_id"], 0),
+            "rollouts_used": used.get(peer["peer_id"], 0),
             "standing": standing_of(peer["peer_id"]),
         }
-        for peer in progress.network.get("peers", [])
+        for peer in shown.network.peers
     ]
     return {"schema": SCHEMA, "peers": peers}
 

@@ -56,6 +56,7 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
         author=node.identity.public_key,
         streams=streams,
         progress=node.progress,
+        trust=node.trust,
         metrics=node.metrics,
         outbox=outbox,
         now_ms=node.now_ms,
@@ -81,7 +82,7 @@ def make_share(
         identity=node.identity,
         manifest=node.manifest,
         policy_name=node.config.policy.model[-64:],
-        progress=node.progress,
+        history=node.progress.history,
         metrics=node.metrics,
         on_message=ingest if node.config.experience.source == "own" else lambda message: None,
     )
@@ -124,7 +125,7 @@ def make_guard(node: Node) -> Guard:
         network=node.network,
         save=partial(write_atomically, node.data_dir.standings),
         run_blocking=node.run_blocking,
-        progress=node.progress,
+        shown=node.progress.shown,
         metrics=node.metrics,
         now_ms=node.now_ms,
     )
@@ -133,7 +134,7 @@ def make_guard(node: Node) -> Guard:
 def make_update(node: Node) -> Update:
     """The update loop with its canary, its evaluations and its records."""
     config, metrics, progress = node.config, node.metrics, node.progress
-    report = Report(node.data_dir.rounds, node.data_dir.evaluations, progress, node.say)
+    report = Report(node.data_dir.rounds, node.data_dir.evaluations, progress.shown, node.say)
     watched = config.trust.canary == "on" and config.num_external_max
     canary = _canary(node) if watched else Unwatched()
     evaluate = _evaluate(node, config.evaluate.num_questions, config.evaluate.completions)
@@ -155,7 +156,7 @@ def make_update(node: Node) -> Update:
             draw=_draw(node),
             run_blocking=node.run_blocking,
             streams=Streams(node.seed, node.manifest.digest),
-            capability=progress.capability,
+            capability=node.trust.capability,
             num=config.num_external,
             balance=config.balance,
         ),
@@ -252,7 +253,8 @@ def make_observe(node: Node) -> Observe:
         run_blocking=node.run_blocking,
         root=node.data_dir.root,
         workers_up=lambda: {name: child.up for name, child in node.children.items()},
-        progress=node.progress,
+        history=node.progress.history,
+        shown=node.progress.shown,
         metrics=node.metrics,
     )
 

@@ -4,18 +4,25 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from swarmd.trust.capability import Capability
 from swarmd.trust.copies import Copies
+from swarmd.trust.proof import OwnWork
 from swarmd.trust.quotas import Quotas
 from swarmd.trust.standing import Standings
 
 
 @dataclass
 class Trust:
-    """Standings are on disk; buckets and texts are forgotten when the node ends."""
+    """Standings are on disk; everything else begins anew with the process.
+
+    `capability` and `own_work` hold others against this node's own rollouts.
+    """
 
     standings: Standings
     quotas: Quotas
     copies: Copies = field(default_factory=Copies)
+    capability: Capability = field(default_factory=Capability)
+    own_work: OwnWork = field(default_factory=OwnWork)
 
     def note_use(self, used: Sequence[bytes], left_out: Sequence[bytes]) -> None:
         """The authors of the rollouts that were drawn for an update, and of those that it left out, one entry each."""

@@ -110,7 +110,7 @@ async def play(scene: Scene, num_rounds: int, seed: int, folder: Path) -> Outcom
     node.run_blocking = _inline
     update, others = make_update(node), _Others(node, scene)
     await update.begin()
-    back_in_full, records = None, node.progress.rounds
+    back_in_full, records = None, node.progress.history.rounds
     while node.progress.round < num_rounds:
         others.send()
         node.progress.put_own(own_batch(node.progress.policy_version, NUM_OWN))

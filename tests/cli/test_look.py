@@ -16,6 +16,7 @@ from swarmd.cli.main import swarmd
 from swarmd.cli.printable import printable
 from swarmd.control import client
 from swarmd.errors import NotRunning, SwarmdError
+from swarmd.loops.shown import BufferShown
 from swarmd.node.status import id_document, peers_document, status_document
 from tests.cli.fake_daemon import Answers, fake_daemon
 from tests.loops.fakes import MS, peer_row
@@ -41,10 +42,10 @@ def status(**changes: Any) -> dict[str, Any]:
     """A node in its second round."""
     at = with_peers()
     at.round = 2
-    at.rounds.extend([record(reward_own=0.25), record(reward_external=0.5, num_external=3)])
-    at.buffer = {"num_rollouts": 7, "num_informative": 4, "size_bytes": 2**20, "by_author": {"b": 7}}
-    at.used_by_author = {"b": 3}
-    at.evaluations.append({"round": 0, "mean": 0.1, "standard_error": 0.01})
+    at.history.rounds.extend([record(reward_own=0.25), record(reward_external=0.5, num_external=3)])
+    at.shown.buffer = BufferShown(7, 4, 2**20, {"b": 7})
+    at.history.used_by_author = {"b": 3}
+    at.history.evaluations.append({"round": 0, "mean": 0.1, "standard_error": 0.01})
     return {**status_document(ABOUT, at, UP, MS + 3_700_000), **changes}
 
 

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from swarmd.cli.main import swarmd
 from swarmd.config import known_keys
+from swarmd.loops.record import EvaluationRecord, RoundRecord
 from tests.test_import_rules import MAY_IMPORT
 
 ROOT = Path(__file__).parent.parent.parent
@@ -75,6 +76,17 @@ def test_settings_named_in_prose_exist() -> None:
     for page in PAGES:
         for key in re.findall(r"`(\w+\.\w+)(?: = \w+)?`", page.read_text()):
             assert key in known_keys() or key.split(".")[0] not in sections, f"{page.name}: {key}"
+
+
+@pytest.mark.parametrize(
+    ("heading", "record"), [("A round", RoundRecord), ("An evaluation", EvaluationRecord)]
+)
+def test_the_page_of_records_lists_every_key_once(heading: str, record: type) -> None:
+    page = (
+        (ROOT / "docs" / "reference" / "rounds.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
+    )
+    rows = re.findall(r"^\| (`.*?) \|", page, re.M)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(record.__annotations__)
 
 
 def test_there_are_commands_to_check() -> None:

@@ -95,12 +95,12 @@ class Loops:
         self.manifest = manifest
         self.metrics = Metrics([d.name for d in manifest.datasets], RULES, monotonic_s=lambda: 0.0)
         self.progress = Progress(LocalPool(staleness_max=staleness_max))
-        self.progress.own_work.observe(Text.of([GOOD, BAD], ["", ""]), informative=True)
         self.scorer, self.network, self.learner = FakeScorer(manifest), FakeNetwork(), FakePolicy()
         self.generator = FakePolicy() if split else self.learner
         self.split = split
         self.streams = Streams(b"m" * 32, manifest.digest)
         self.trust = unlimited()
+        self.trust.own_work.observe(Text.of([GOOD, BAD], ["", ""]), informative=True)
         self.later_s = 0.0
         self.reserved: list[int] = []
         self.external: list[ScoredRollout] = []
@@ -149,6 +149,7 @@ class Loops:
             author=ME.public_key,
             streams=self.streams,
             progress=self.progress,
+            trust=self.trust,
             metrics=self.metrics,
             outbox=outbox,
             now_ms=lambda: MS,
@@ -160,7 +161,7 @@ class Loops:
         )
 
     def share(self, outbox: trio.MemoryReceiveChannel[OwnBatch]) -> Share:
-        return Share(outbox, Network(self.network), ME, self.manifest, "fake", self.progress, self.metrics)
+        return Share(outbox, Network(self.network), ME, self.manifest, "fake", self.progress.history, self.metrics)
 
     def ingest(self, inbox: AsyncIterable[bytes], *, source: Literal["swarm", "own"] = "swarm") -> Ingest:
         return Ingest(
@@ -185,7 +186,7 @@ class Loops:
             network=Network(self.network),
             save=save,
             run_blocking=inline,
-            progress=self.progress,
+            shown=self.progress.shown,
             metrics=self.metrics,
             now_ms=lambda: MS + round(self.later_s * 1000),
         )
@@ -257,10 +258,10 @@ class Loops:
                 bring=bring if self.split else None,
                 remembered=canary.to_state,
                 resumed=canary.resumed,
-                saved_round=None if at.rounds else at.round or None,
+                saved_round=None if at.history.rounds else at.round or None,
             ),
             externals=Externals(
-                draw or self.draw, inline, self.streams, at.capability, num_external, balance
+                draw or self.draw, inline, self.streams, self.trust.capability, num_external, balance
             ),
             canary=canary,
             evaluations=Evaluations(evaluate, evaluate_every_rounds, at, metrics, on_evaluation),

@@ -82,10 +82,12 @@ async def test_the_operator_is_told_for_how_long_and_why() -> None:
     await loops.fallen()
     loops.rise()
     assert "others_kept_out" in codes(loops)
-    assert loops.progress.alone_warning.startswith("Learning alone for 2 more rounds: the policy fell")
+    assert loops.progress.shown.canary.kept_out.startswith(
+        "Learning alone for 2 more rounds: the policy fell"
+    )
     assert value(loops.metrics, "trust_alone_rounds") == 2
     await loops.rounds(1)
-    assert loops.progress.alone_warning.startswith("Learning alone for 1 more rounds")
+    assert loops.progress.shown.canary.kept_out.startswith("Learning alone for 1 more rounds")
 
 
 async def test_the_operator_is_told_who_is_not_back() -> None:
@@ -93,7 +95,7 @@ async def test_the_operator_is_told_who_is_not_back() -> None:
     loops.external = rollouts_of(*AUTHORS)
     await returning(loops)
     await loops.rounds(1)
-    assert "Rollouts of 1 of 6 authors may be drawn" in loops.progress.alone_warning
+    assert "Rollouts of 1 of 6 authors may be drawn" in loops.progress.shown.canary.kept_out
     assert value(loops.metrics, "trust_authors_out") == 5
     await loops.rounds(3)
     assert "others_kept_out" not in codes(loops)
@@ -105,5 +107,5 @@ async def test_nobody_is_kept_out_before_a_fall(num_rounds: int) -> None:
     loops = Watched()
     await loops.loop.begin()
     await loops.rounds(num_rounds)
-    assert loops.progress.alone_warning == ""
+    assert loops.progress.shown.canary.kept_out == ""
     assert value(loops.metrics, "trust_alone_rounds") == 0

@@ -14,6 +14,7 @@ from swarmd.atomic import write_atomically
 from swarmd.clients.network import Accusation
 from swarmd.errors import ChildDied, DiskFull
 from swarmd.loops.bans import SAVE_S, SHOWN_MAX, Guard
+from swarmd.loops.shown import AuthorsShown
 from swarmd.protocol.signing import peer_id_of
 from swarmd.trust.offences import BAN_S
 from swarmd.trust.standing import Standings
@@ -273,4 +274,4 @@ async def test_the_status_has_the_numbers() -> None:
     loops.trust.standings.scored(PEER, num_rollouts=2)
     loops.trust.standings.scored(ME.public_key, num_rollouts=1)
     await guard.ban(ME.public_key, for_s=1, reason="")
-    assert loops.progress.trust == {"num_authors": 2, "num_proven": 1, "num_banned": 1}
+    assert loops.progress.shown.authors == AuthorsShown(num_authors=2, num_proven=1, num_banned=1)

@@ -128,6 +128,6 @@ async def test_rollouts_that_are_not_kept_still_say_how_good_this_node_is() -> N
     loops = answering(*[NONE_RIGHT] * 28, MIXED)
     await once(loops, batches_max=8)
     for _ in range(16):
-        loops.progress.capability.observe(b"other", [1 / 32])
+        loops.trust.capability.observe(b"other", [1 / 32])
     # four of 32 rollouts are half right: a mean of 1/16, where that of the four kept would be 1/2
-    assert loops.progress.capability.ratio(b"other") == pytest.approx(0.5)
+    assert loops.trust.capability.ratio(b"other") == pytest.approx(0.5)

@@ -92,7 +92,7 @@ async def test_datasets_of_one_name_are_told_of_together() -> None:
     twice = (MANIFEST.datasets[0], MANIFEST.datasets[0].model_copy(update={"weight": 2.0}))
     loops = Loops(manifest=MANIFEST.model_copy(update={"datasets": twice}))
     result = await loops.evaluate(num_questions=8).once(round=0)
-    assert result["by_dataset"] == {twice[0].name: [0.5, 8]}
+    assert result["by_dataset"] == {twice[0].name: (0.5, 8)}
 
 
 async def test_a_question_that_cannot_be_made_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ async def test_a_success_starts_the_backoff_over(autojump_clock: trio.testing.Mo
         await loops.generate().run()
     # two lost generations, one lost scoring (0, 1, 3 s), then batches until the pool is full
     assert loops.generator.call_times_s[:3] == [0, 1, 3]
-    assert loops.progress.generate_error is broken
+    assert loops.progress.shown.generate_error is broken
 
 
 async def test_the_operator_sees_failing_generation_until_it_works(
@@ -216,8 +216,8 @@ async def test_own_rewards_are_this_nodes_capability() -> None:
     for _ in range(4):  # rounds of four rollouts, half of the completions right
         await loops.generate().once()
     for _ in range(16):
-        loops.progress.capability.observe(b"other", [0.25])
-    assert loops.progress.capability.ratio(b"other") == 0.5
+        loops.trust.capability.observe(b"other", [0.25])
+    assert loops.trust.capability.ratio(b"other") == 0.5
 
 
 async def test_own_text_longer_than_the_wire_allows_is_learnt_from_and_not_shared() -> None:

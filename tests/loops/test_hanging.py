@@ -63,4 +63,4 @@ async def test_a_last_checkpoint_that_hangs_does_not_keep_the_node(
     loops.progress.request_stop()
     with trio.fail_after(A_DAY_S):
         await update.run()
-    assert isinstance(loops.progress.checkpoint_error, ChildDied)
+    assert isinstance(loops.progress.shown.checkpoint_error, ChildDied)

@@ -11,7 +11,7 @@ import trio.testing
 from swarmd.clients.scorer import Address
 from swarmd.errors import ChildDied, DiskFull, LocalError, StateError
 from swarmd.experience.buffer import AddResult
-from swarmd.experience.capability import ROLLOUTS_MIN
+from swarmd.trust.capability import ROLLOUTS_MIN
 from tests.experience.batches import open_buffer
 from tests.loops.fakes import MS
 from tests.loops.parts import MANIFEST, ME, OTHER, Loops, own_batch, sealed
@@ -53,14 +53,14 @@ async def test_an_external_batch_is_stored_with_this_nodes_rewards() -> None:
     seeds = [MANIFEST.question_seed(OTHER.public_key, 0, counter) for counter in ALLOWED[:2]]
     assert prompts == [MANIFEST.render(f"question 0 {seed}") for seed in seeds]
     assert rewards_RG == [[1.0, 0.0]] * 2
-    assert (loops.progress.num_received, loops.count("buffer_added_total")) == (2, 2)
+    assert (loops.progress.history.num_received, loops.count("buffer_added_total")) == (2, 2)
 
 
 async def test_only_what_was_added_counts_as_added(tmp_path: Path) -> None:
     loops, buffer = Loops(), open_buffer(tmp_path)
     loops.add = lambda *args: buffer.add(*args, received_ms=MS)  # type: ignore[method-assign]
     await ingest(loops, sealed(ALLOWED[:3]), sealed(ALLOWED[1:5]))
-    assert (loops.progress.num_received, loops.count("buffer_added_total")) == (5, 5)
+    assert (loops.progress.history.num_received, loops.count("buffer_added_total")) == (5, 5)
     assert discarded(loops) == {"duplicate": 2}
     buffer.close()
 
@@ -118,7 +118,7 @@ async def test_a_buffer_that_cannot_be_written_costs_one_batch(error: LocalError
     loops.add = fail  # type: ignore[method-assign, assignment]
     await ingest(loops, sealed(ALLOWED[:2]))
     assert discarded(loops) == {reason: 2}
-    assert loops.progress.num_received == 0
+    assert loops.progress.history.num_received == 0
 
 
 @pytest.mark.parametrize("reward", [math.nan, math.inf])
@@ -130,7 +130,7 @@ async def test_a_reward_that_is_no_number_ends_nothing(tmp_path: Path, reward: f
     loops.scorer.reward_of = honest
     await ingest(loops, sealed(ALLOWED[2:3]))
     assert discarded(loops) == {"invalid": 2}
-    assert loops.progress.num_received == 1
+    assert loops.progress.history.num_received == 1
     buffer.close()
 
 
@@ -142,7 +142,7 @@ async def test_ingest_goes_on_while_an_update_hangs(autojump_clock: trio.testing
         nursery.start_soon(loops.update().run)
         await trio.testing.wait_all_tasks_blocked()
         await ingest(loops, *(sealed([counter]) for counter in ALLOWED))
-        assert loops.progress.num_received == 6
+        assert loops.progress.history.num_received == 6
         assert loops.progress.round == 0
         nursery.cancel_scope.cancel()
 
@@ -151,9 +151,9 @@ async def test_an_authors_rewards_are_what_this_node_gave() -> None:
     loops = Loops()
     loops.scorer.reward_of = lambda text: 0.25
     for _ in range(ROLLOUTS_MIN):
-        loops.progress.capability.observe_own([1.0])
+        loops.trust.capability.observe_own([1.0])
     for first in range(0, 12, 6):
         await ingest(loops, sealed(counters_held_out(12, held_out=False)[first : first + 6]))
-    assert loops.progress.capability.ratio(OTHER.public_key) == 1  # twelve are too few
+    assert loops.trust.capability.ratio(OTHER.public_key) == 1  # twelve are too few
     await ingest(loops, sealed(counters_held_out(18, held_out=False)[12:]))
-    assert loops.progress.capability.ratio(OTHER.public_key) == 0.25
+    assert loops.trust.capability.ratio(OTHER.public_key) == 0.25

@@ -49,7 +49,7 @@ async def test_one_call_scores_them_and_each_is_stored_with_its_own_rewards() ->
     assert [rewards for _, rewards in loops.stored] == [[[1.0, 0.0]] * num for num in (2, 1, 3)]
     standing = loops.trust.standings.of(OTHER.public_key)
     assert standing is not None
-    assert (standing.num_scored, loops.progress.num_received) == (6, 6)
+    assert (standing.num_scored, loops.progress.history.num_received) == (6, 6)
 
 
 async def test_one_that_is_invalid_costs_the_others_nothing() -> None:
@@ -73,7 +73,7 @@ async def test_one_that_cannot_be_stored_costs_the_others_nothing() -> None:
     loops.add = sometimes  # type: ignore[method-assign]
     await take_turn(loops, sealed(ALLOWED[:1]), sealed(ALLOWED[1:4]), sealed(ALLOWED[4:6]))
     assert discarded(loops) == {"disk_full": 3}
-    assert loops.progress.num_received == 3
+    assert loops.progress.history.num_received == 3
 
 
 async def test_a_held_out_question_spoils_the_turn_of_who_asked_it() -> None:

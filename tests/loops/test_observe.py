@@ -10,6 +10,7 @@ from swarmd.clients.network import Network
 from swarmd.errors import ChildDied, StateError
 from swarmd.experience.buffer import BufferCounts
 from swarmd.loops.observe import AUTHORS_SHOWN, Observe, measure_lag
+from swarmd.loops.shown import NetworkShown
 from swarmd.metrics import Metrics
 from swarmd.protocol.signing import peer_id_of
 from tests.loops.parts import OTHER, Loops, inline, value
@@ -24,7 +25,8 @@ def observe(loops: Loops, folder: Path, *, alone: bool = False) -> Observe:
         run_blocking=inline,
         root=folder,
         workers_up=lambda: {"scorer": True, "network": False},
-        progress=loops.progress,
+        history=loops.progress.history,
+        shown=loops.progress.shown,
         metrics=loops.metrics,
     )
 
@@ -33,7 +35,7 @@ async def test_counts_reach_metrics_and_status(tmp_path: Path) -> None:
     loops = Loops()
     await observe(loops, tmp_path).once()
     assert loops.count("buffer_rollouts", signal="uninformative") == 2
-    assert loops.progress.buffer["by_author"] == {peer_id_of(OTHER.public_key): 5}
+    assert loops.progress.shown.buffer.by_author == {peer_id_of(OTHER.public_key): 5}
     assert loops.count("p2p_peers", direction="outbound") == 1
     assert (loops.count("worker_up", worker="scorer"), loops.count("worker_up", worker="network")) == (1, 0)
     assert loops.count("state_disk_free_bytes") > 0
@@ -42,7 +44,7 @@ async def test_counts_reach_metrics_and_status(tmp_path: Path) -> None:
 async def test_a_node_alone_has_no_network_to_look_at(tmp_path: Path) -> None:
     loops = Loops()
     await observe(loops, tmp_path, alone=True).once()
-    assert (loops.network.calls, loops.progress.network) == ([], {})
+    assert (loops.network.calls, loops.progress.shown.network) == ([], NetworkShown())
 
 
 async def test_verdicts_add_up_to_what_was_received(tmp_path: Path) -> None:
@@ -53,7 +55,7 @@ async def test_verdicts_add_up_to_what_was_received(tmp_path: Path) -> None:
     verdicts = {v: loops.count("gossip_validation_total", result=v) for v in ("accept", "ignore", "reject")}
     assert verdicts == {"accept": 4, "ignore": 4, "reject": 2}
     assert loops.count("gossip_rejects_total", reason="signature") == 2
-    assert loops.progress.network["stats"]["rejected"] == 2
+    assert loops.progress.shown.network.stats["rejected"] == 2
 
 
 async def test_what_was_accepted_is_no_rejection(tmp_path: Path) -> None:
@@ -79,7 +81,7 @@ async def test_a_network_that_is_away_leaves_the_last_picture(tmp_path: Path) ->
     await look.once()
     loops.network.fail("stats", ChildDied("gone"))
     await look.once()
-    assert len(loops.progress.network["peers"]) == 1
+    assert len(loops.progress.shown.network.peers) == 1
 
 
 async def test_a_network_that_hangs_does_not_hold_the_rest_up(
@@ -118,6 +120,6 @@ async def test_of_a_flood_of_authors_those_who_hold_most_are_named(tmp_path: Pat
     looking = observe(loops, tmp_path)
     looking.counts = lambda: replace(COUNTS, by_author={**flood, **COUNTS.by_author})
     await looking.once()
-    assert len(loops.progress.buffer["by_author"]) == AUTHORS_SHOWN
-    assert loops.progress.buffer["by_author"][peer_id_of(OTHER.public_key)] == 5
+    assert len(loops.progress.shown.buffer.by_author) == AUTHORS_SHOWN
+    assert loops.progress.shown.buffer.by_author[peer_id_of(OTHER.public_key)] == 5
     assert loops.count("buffer_sources") == 2 * AUTHORS_SHOWN + 1

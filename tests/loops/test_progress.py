@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from swarmd.experience.pools import LocalPool
-from swarmd.loops.progress import AUTHORS_KEPT, ROUNDS_KEPT, Progress
+from swarmd.loops.progress import Progress
 from tests.loops.parts import own_batch
 
 
@@ -65,19 +65,3 @@ async def test_a_change_wakes_everybody(num_waiting: int) -> None:
         await trio.testing.wait_all_tasks_blocked()
         await at.take_own()
         at.finish_update()
-
-
-def test_of_endless_new_authors_the_latest_used_are_remembered() -> None:
-    at = progress()
-    for number in range(AUTHORS_KEPT + 10):
-        at.count_used({f"peer-{number}": 1, "friend": 2})
-    assert len(at.used_by_author) == AUTHORS_KEPT
-    assert at.used_by_author["friend"] == 2 * (AUTHORS_KEPT + 10)
-    assert "peer-0" not in at.used_by_author
-
-
-def test_evaluations_in_memory_are_bounded() -> None:
-    at = progress()
-    for number in range(ROUNDS_KEPT + 10):
-        at.evaluations.append({"round": number})
-    assert [at.evaluations[0]["round"], len(at.evaluations)] == [10, ROUNDS_KEPT]

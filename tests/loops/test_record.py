@@ -9,7 +9,7 @@ import pytest
 from swarmd.experience.buffer import Sample
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
-from swarmd.loops.record import round_record
+from swarmd.loops.record import drawn
 from tests.loops.fakes import BAD, GOOD, MS
 from tests.loops.parts import ME, Loops, external_rollout, own_batch
 
@@ -34,7 +34,7 @@ def own(*rewards_RG: tuple[float, ...], num_kept: int, version: int = 0) -> OwnE
 
 
 def record(experience: OwnExperience, sample: Sample = NOTHING, **changes: Any) -> dict[str, Any]:
-    return round_record(experience, sample, **{"drawn_ms": MS, "policy_version": 3, **changes})
+    return drawn(experience, sample, **{"drawn_ms": MS, "policy_version": 3, **changes})
 
 
 def test_the_own_reward_is_fresh_and_the_training_reward_is_of_what_is_trained_on() -> None:

@@ -28,7 +28,9 @@ EVALUATION = {"mean": 0.5, "standard_error": 0.01, "num_completions": 256, "roun
 
 def report(folder: Path) -> tuple[Report, list[str]]:
     said = list[str]()
-    return Report(folder / "rounds.jsonl", folder / "evaluations.jsonl", with_peers(), said.append), said
+    return Report(
+        folder / "rounds.jsonl", folder / "evaluations.jsonl", with_peers().shown, said.append
+    ), said
 
 
 def test_a_round_is_one_line_and_one_record(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ async def test_what_is_sent_passes_the_rules_of_every_node() -> None:
     assert outcome.batch is not None
     assert outcome.batch.signed.header.author == ME.public_key
     assert outcome.batch.signed.header.policy_version == 3
-    assert (loops.progress.num_shared, loops.count("gossip_published_total", result="ok")) == (2, 1)
+    assert (loops.progress.history.num_shared, loops.count("gossip_published_total", result="ok")) == (2, 1)
 
 
 async def test_a_batch_too_large_for_one_message_is_split() -> None:
@@ -58,7 +58,7 @@ async def test_a_batch_too_large_for_one_message_is_split() -> None:
     await share(loops, OwnBatch(rollouts, MS, 0))
     messages = [args["data"] for args in loops.network.asked("publish")]
     assert max(map(len, messages)) <= MANIFEST.limits.message_bytes_max
-    assert loops.progress.num_shared == 40
+    assert loops.progress.history.num_shared == 40
 
 
 async def test_a_rollout_too_large_for_any_message_is_counted_and_left_out() -> None:
@@ -66,7 +66,7 @@ async def test_a_rollout_too_large_for_any_message_is_counted_and_left_out() -> 
     too_large = own(1, text="x" * (MANIFEST.limits.completion_bytes_max + 1))
     await share(loops, too_large, own(1))
     assert loops.count("buffer_discarded_total", reason="too_large") == 1
-    assert loops.progress.num_shared == 1
+    assert loops.progress.history.num_shared == 1
 
 
 async def test_nobody_there_is_told_apart_from_somebody() -> None:
@@ -91,7 +91,7 @@ async def test_a_network_that_stays_away_costs_one_batch(autojump_clock: trio.te
     await share(loops, own(), own(1))
     assert loops.count("gossip_published_total", result="failed") == 1
     assert loops.count("gossip_published_total", result="ok") == 1
-    assert loops.progress.num_shared == 1
+    assert loops.progress.history.num_shared == 1
 
 
 async def test_generation_goes_on_without_a_network(autojump_clock: trio.testing.MockClock) -> None:
@@ -105,4 +105,4 @@ async def test_generation_goes_on_without_a_network(autojump_clock: trio.testing
         nursery.cancel_scope.cancel()
     assert loops.progress.round == 10
     assert loops.count("gossip_published_total", result="failed") >= 6
-    assert loops.progress.num_shared == 0
+    assert loops.progress.history.num_shared == 0

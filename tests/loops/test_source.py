@@ -85,7 +85,7 @@ async def test_without_a_network_own_messages_still_reach_the_buffer() -> None:
     into.close()
     await share.run()
     assert len(messages) == 1
-    assert (loops.progress.num_shared, loops.network.calls) == (0, [])
+    assert (loops.progress.history.num_shared, loops.network.calls) == (0, [])
 
 
 @pytest.fixture(scope="module")

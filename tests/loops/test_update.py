@@ -11,12 +11,13 @@ import trio.testing
 
 from swarmd.errors import ChildDied, DiskFull, LocalError, OutOfMemory
 from swarmd.experience.buffer import Sample
-from swarmd.experience.capability import ROLLOUTS_MIN
 from swarmd.experience.fitting import EXTERNAL_BYTES_MAX
 from swarmd.experience.rollouts import ScoredCompletion
+from swarmd.loops.record import RoundRecord
 from swarmd.node.status import health
 from swarmd.policy.update.stats import UpdateStats
 from swarmd.protocol.signing import peer_id_of
+from swarmd.trust.capability import ROLLOUTS_MIN
 from tests.loops.parts import MANIFEST, OTHER, Loops, external_rollout, own_batch
 from tests.node.test_status import ABOUT
 
@@ -75,7 +76,7 @@ async def test_a_node_alone_is_short_of_nothing() -> None:
 async def test_the_checkpoint_holds_all_that_a_restart_needs() -> None:
     loops = Loops()
     loops.external = [external_rollout()]
-    loops.progress.num_shared = 5
+    loops.progress.history.num_shared = 5
     await one_round(loops)
     assert loops.learner.saved.state == {
         "round": 1,
@@ -199,7 +200,7 @@ async def test_a_checkpoint_that_fails_is_told_until_one_is_written(kind: str, c
 
 async def test_a_round_without_a_checkpoint_says_nothing_of_the_last_one() -> None:
     loops = Loops(staleness_max=9)
-    loops.progress.checkpoint_error = LocalError("no space")
+    loops.progress.shown.checkpoint_error = LocalError("no space")
     told = list[set[str]]()
     for _ in range(3):
         loops.progress.put_own(own_batch())
@@ -242,7 +243,7 @@ async def test_a_learner_that_dies_while_it_saves_does_not_hold_the_end_up() -> 
 
     loops.progress.put_own(own_batch())
     await loops.update(checkpoint_every_rounds=9, on_round=die_next).run()
-    assert loops.progress.checkpoint_error is gone
+    assert loops.progress.shown.checkpoint_error is gone
 
 
 async def test_a_stop_while_waiting_ends_at_once(autojump_clock: trio.testing.MockClock) -> None:
@@ -338,8 +339,8 @@ async def test_external_rollouts_carry_their_authors_capability() -> None:
     loops = Loops()
     loops.external = [external_rollout()]
     for _ in range(ROLLOUTS_MIN):
-        loops.progress.capability.observe_own([1.0])
-        loops.progress.capability.observe(OTHER.public_key, [0.5])
+        loops.trust.capability.observe_own([1.0])
+        loops.trust.capability.observe(OTHER.public_key, [0.5])
     await one_round(loops)
     (sent,) = loops.learner.asked("update")
     assert [r["capability"] for r in sent["rollouts"]] == [1.0, 0.5]
@@ -368,6 +369,12 @@ async def test_weights_and_mismatch_are_recorded_and_shown() -> None:
 
 def test_every_field_that_is_shown_is_one_of_the_update() -> None:
     assert set(Loops().metrics.of_update) <= {field.name for field in fields(UpdateStats)}
+
+
+def test_a_rounds_record_has_a_key_for_all_that_an_update_reports() -> None:
+    """`left_out` names places in the training set, which nobody can read later."""
+    reported = {field.name for field in fields(UpdateStats)} - {"left_out"}
+    assert reported <= set(RoundRecord.__annotations__)
 
 
 async def test_rollouts_too_old_to_be_drawn_are_counted() -> None:

@@ -84,7 +84,7 @@ async def test_a_node_is_ready_when_every_child_is_up(info: dict[str, Any], stat
 @pytest.mark.parametrize(("last", "num"), [("0", 0), ("2", 2), ("99999999", 5), ("007", 5)])
 async def test_the_last_rounds(last: str, num: int) -> None:
     at = with_peers()
-    at.rounds.extend(record(round=number) for number in range(5))
+    at.history.rounds.extend(record(round=number) for number in range(5))
     rounds = decoded(await ask(api(at=at), "/v1/rounds", last=last))["rounds"]
     assert [r["round"] for r in rounds] == list(range(5))[5 - num :]
 
@@ -110,7 +110,7 @@ def test_everybody_else_can_change_nothing() -> None:
 
 async def test_evaluations_are_told_with_the_rounds() -> None:
     at = progress()
-    at.evaluations.append({"round": 3, "mean": 0.5})
+    at.history.evaluations.append({"round": 3, "mean": 0.5})
     assert decoded(await ask(api(at=at), "/v1/rounds"))["evaluations"] == [{"round": 3, "mean": 0.5}]
 
 
@@ -137,7 +137,7 @@ async def test_a_sealed_message_of_this_nodes_key_is_published_as_it_is() -> Non
     response = await publish(one, sealed())
     assert (response.status, decoded(response)["subscribers"]) == (200, network.num_peers)
     assert [args["data"] for args in network.asked("publish")] == [sealed()]
-    assert one.progress.num_shared == with_peers().num_shared + 2
+    assert one.progress.history.num_shared == with_peers().history.num_shared + 2
     assert value(one.metrics, "gossip_published_total", result="ok") == 1
 
 
@@ -145,7 +145,7 @@ async def test_what_nobody_took_is_not_counted_as_shared() -> None:
     one, network = with_network()
     network.num_peers = 0
     assert decoded(await publish(one, sealed()))["subscribers"] == 0
-    assert one.progress.num_shared == with_peers().num_shared
+    assert one.progress.history.num_shared == with_peers().history.num_shared
     assert value(one.metrics, "gossip_published_total", result="no_peers") == 1
 
 

@@ -10,6 +10,7 @@ from swarmd.errors import DiskFull, StateError
 from swarmd.experience.pools import LocalPool
 from swarmd.loops.progress import Progress
 from swarmd.loops.record import finite_or_none
+from swarmd.loops.shown import BufferShown, NetworkShown
 from swarmd.node.status import About, health, id_document, peers_document, status_document
 from tests.loops.fakes import MS, peer_row
 
@@ -36,12 +37,14 @@ ABOUT = About(
 UP = {"scorer": {"up": True, "pid": 2, "restarts": 0}}
 
 
-def progress(**changes: Any) -> Progress:
-    return Progress(LocalPool(staleness_max=0), **changes)
+def progress() -> Progress:
+    return Progress(LocalPool(staleness_max=0))
 
 
 def with_peers() -> Progress:
-    return progress(network={"stats": {}, "peers": [peer_row("a"), peer_row("a"), peer_row("b")]})
+    at = progress()
+    at.shown.network = NetworkShown([peer_row("a"), peer_row("a"), peer_row("b")])
+    return at
 
 
 def record(**changes: Any) -> dict[str, Any]:
@@ -58,13 +61,15 @@ def as_json(document: dict[str, Any]) -> str:
 )
 def test_the_status_is_json_from_the_first_moment(records: list[dict[str, Any]]) -> None:
     at = with_peers()
-    at.rounds.extend(records)
+    at.history.rounds.extend(records)
     as_json(status_document(ABOUT, at, UP, MS))
 
 
 def test_means_are_over_the_rounds_that_had_something() -> None:
     at = with_peers()
-    at.rounds.extend([record(reward_own=0.0), record(reward_own=1.0, reward_external=0.25, num_external=4)])
+    at.history.rounds.extend(
+        [record(reward_own=0.0), record(reward_own=1.0, reward_external=0.25, num_external=4)]
+    )
     document = status_document(ABOUT, at, UP, MS)
     assert document["reward"]["own"] == 0.5
     assert document["reward"]["external"] == 0.25
@@ -109,7 +114,7 @@ def test_what_is_wrong_has_a_code_a_text_and_a_way_out(
 )
 def test_a_checkpoint_that_fails_is_told(error: StateError | DiskFull, code: str) -> None:
     at = with_peers()
-    at.checkpoint_error = error
+    at.shown.checkpoint_error = error
     (warning,) = health(ABOUT, at, UP)
     assert warning["code"] == code
     assert error.what in warning["text"]
@@ -117,7 +122,7 @@ def test_a_checkpoint_that_fails_is_told(error: StateError | DiskFull, code: str
 
 def test_a_peer_is_shown_with_what_it_gave() -> None:
     at = with_peers()
-    at.buffer, at.used_by_author = {"by_author": {"b": 3}}, {"b": 2}
+    at.shown.buffer, at.history.used_by_author = BufferShown(by_author={"b": 3}), {"b": 2}
     rows = {
         row["peer_id"]: row for row in peers_document(at, {"a": "new", "b": "banned"}.__getitem__)["peers"]
     }
@@ -135,10 +140,8 @@ def test_addresses_can_be_given_to_others_as_they_stand() -> None:
 
 def test_a_bootstrap_that_answers_as_somebody_else_is_said() -> None:
     connected = progress()
-    connected.network = {
-        "peers": [{"peer_id": "p"}],
-        "stats": {"bootstrap": {"/ip4/1.2.3.4/tcp/1": "wrong_peer_id"}},
-    }
+    stats = {"bootstrap": {"/ip4/1.2.3.4/tcp/1": "wrong_peer_id"}}
+    connected.shown.network = NetworkShown([{"peer_id": "p"}], stats)
     (warning,) = health(ABOUT, connected, {})
     assert warning["code"] == "bootstrap_wrong_peer"
     assert "/ip4/1.2.3.4/tcp/1" in warning["text"]

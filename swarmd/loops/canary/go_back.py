@@ -132,7 +132,7 @@ class Canary:
             self.memory = memory.low(finding.scores, round=round)
         elif await training.save():
             self.memory = memory.good(finding.scores, round=round)
-            self.progress.canary_warning = ""
+            self._show(fell="")
         else:
             self.memory = memory.unsaved(finding.scores, round=round)
 
@@ -173,16 +173,18 @@ class Canary:
         )
 
     def _warn(self, text: str) -> None:
-        self.progress.canary_warning = text
+        self._show(fell=text)
         log.warning("canary: %s", text)
         self.say(f"! canary     {text}")
 
     def _tell(self) -> None:
         """Show what holds after a round: for how long the node learns alone, or who is not back yet."""
-        backoff, last = self.backoff, self.progress.rounds[-1] if self.progress.rounds else {}
+        backoff, rounds = self.backoff, self.progress.history.rounds
         rounds_left = self.rounds_left + (backoff.num_alone - 1) * self.every_rounds
         num_alone = max(1, rounds_left) if backoff.alone else 0
-        num_out, num_authors = last.get("num_authors_out", 0), last.get("num_authors", 0)
+        num_authors, num_out = (
+            (rounds[-1]["num_authors"], rounds[-1]["num_authors_out"]) if rounds else (0, 0)
+        )
         self.metrics.falls.set(len(backoff.falls))
         self.metrics.alone_rounds.set(num_alone)
         self.metrics.authors_out.set(num_out)
@@ -195,4 +197,7 @@ class Canary:
             why = fell if backoff.falls else "they were there when the policy fell"
             may_come = f"Rollouts of {num_authors - num_out} of {num_authors} authors may be drawn"
             text = f"{may_come}, those of others come back: {why}."
-        self.progress.alone_warning = text
+        self._show(kept_out=text)
+
+    def _show(self, **changes: str) -> None:
+        self.progress.shown.canary = replace(self.progress.shown.canary, **changes)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from swarmd.experience.streams import Streams
 from swarmd.loops.canary.memory import CONFIRMING, Bounds, Fall, Verdict, fall
 from swarmd.loops.evaluate import Evaluate
-from swarmd.loops.progress import mean
+from swarmd.loops.record import mean
 from swarmd.metrics import Metrics
 
 

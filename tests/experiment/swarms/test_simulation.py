@@ -13,6 +13,7 @@ from swarmd.experiment.cell import Cell, NodeSpec, Stopped, experiment_of, run_c
 from swarmd.experiment.scenarios import SCENARIOS, nodes_of
 from swarmd.experiment.swarms.simulation import EPOCH_MS
 from swarmd.experiment.swarms.workers import InProcess, SharedScorer
+from swarmd.loops.record import RoundRecord
 from swarmd.protocol.manifest import load_manifest
 
 SETTINGS = {
@@ -68,6 +69,10 @@ def test_a_cell_says_how_it_went(first):
     assert [record["round"] for record in records(directory, 1)] == [1, 2, 3]
     assert [result["round"] for result in records(directory, 1, "evaluations")] == [0, 2, 3]
     assert {path.name for path in (directory / "node-0").iterdir()} == {"rounds.jsonl", "evaluations.jsonl"}
+
+
+def test_a_record_has_the_keys_of_its_type(first):
+    assert set(records(first[1], 0)[-1]) == set(RoundRecord.__annotations__) - {"checkpoint_error"}
 
 
 def test_nodes_hear_of_each_other_and_of_nobody_else(first):

@@ -72,7 +72,7 @@ async def test_a_fall_that_is_left_open_is_not_gone_back_to_and_makes_the_node_l
     assert loops.checks() == {"good": 1, "low": 1, "fallen": 0}
     assert (loops.learner.rollbacks, loops.memory.good_round) == ([], 2)
     assert loops.records[-1]["num_external"] == 0
-    assert "left open" in loops.progress.alone_warning
+    assert "left open" in loops.progress.shown.canary.kept_out
 
 
 async def test_one_that_is_left_open_without_externals_is_nobody_elses() -> None:

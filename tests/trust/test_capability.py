@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarmd.experience.capability import AUTHORS_MAX, ROLLOUTS_MIN, WINDOW, Capability
+from swarmd.trust.capability import AUTHORS_MAX, ROLLOUTS_MIN, WINDOW, Capability
 
 ANN = b"ann"
 rewards = st.lists(st.lists(st.floats(0, 1), max_size=4), max_size=40)
