@@ -1,27 +1,17 @@
-"""One cell of an experiment: one arm, one seed, one scenario; what it is, and the process that runs it.
+"""One cell of an experiment: one arm, one seed, one scenario. `swarmd.experiment.run_cell` is the process that runs it."""
 
-`python -m swarmd.experiment.cell CELL_DIR` reads `cell.json` there, leaves each node's `rounds.jsonl` and `evaluations.jsonl`, and
-writes back how it ended. It prints its progress as JSON lines, ends with 0 when done and with 75 when a deadline stopped it.
-"""
-
-import argparse
-import contextlib
 import hashlib
 import json
 import os
-import signal
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from swarmd.atomic import write_atomically
-from swarmd.errors import ConfigError, StateError, SwarmdError
+from swarmd.errors import ConfigError, StateError
 
-EXIT_STOPPED = 75
 Status = Literal["pending", "done", "stopped", "failed"]
 OnProgress = Callable[[int, int], None]
 
@@ -142,69 +132,3 @@ class Stopped(Exception):
     def __init__(self, num_rounds: int) -> None:
         super().__init__(f"stopped by the deadline after {num_rounds} rounds")
         self.num_rounds = num_rounds
-
-
-def run_cell(directory: Path, *, deadline_s: float | None, on_progress: OnProgress) -> Cell:
-    """Run the cell in `directory` and write how it ended. `deadline_s` is Unix time.
-
-    Raises:
-        StateError: there is no readable cell.
-        SwarmdError: what made it fail; the cell says so, too.
-    """
-    cell = Cell.load(directory)
-    started = time.monotonic()
-
-    def ended(status: Status, num_rounds: int, error: str = "") -> Cell:
-        seconds = round(time.monotonic() - started, 1)
-        result = replace(cell, status=status, num_rounds_done=num_rounds, seconds=seconds, error=error)
-        result.save(directory)
-        return result
-
-    try:
-        _runner(cell)(cell, directory, deadline_s=deadline_s, on_progress=on_progress)
-    except Stopped as stopped:
-        return ended("stopped", stopped.num_rounds)
-    except SwarmdError as error:
-        ended("failed", 0, str(error))
-        raise
-    return ended("done", cell.rounds)
-
-
-def _runner(cell: Cell) -> Callable[..., None]:
-    if cell.runner == "processes":
-        from swarmd.experiment.swarms.processes import run_cell as run_processes
-
-        return run_processes
-    from swarmd.experiment.swarms.simulation import run_cell as run_simulation
-
-    return run_simulation
-
-
-def main() -> None:
-    """The process of one cell."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--deadline", type=float, default=None, metavar="UNIX_S")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, _interrupt)
-
-    def on_progress(done: int, rounds: int) -> None:
-        with contextlib.suppress(BrokenPipeError):
-            print(json.dumps({"round": done, "rounds": rounds}), flush=True)
-
-    try:
-        cell = run_cell(options.directory, deadline_s=options.deadline, on_progress=on_progress)
-    except SwarmdError as error:
-        print(f"swarmd: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    sys.exit(0 if cell.status == "done" else EXIT_STOPPED)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
-if __name__ == "__main__":
-    main()

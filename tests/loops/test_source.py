@@ -12,7 +12,8 @@ from swarmd.config import load_config
 from swarmd.errors import ConfigError
 from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.schema import Whose
-from swarmd.experiment.cell import Cell, NodeSpec, run_cell
+from swarmd.experiment.cell import Cell, NodeSpec
+from swarmd.experiment.run_cell import run_cell
 from swarmd.loops.generate import OwnBatch
 from swarmd.protocol.types import Completion, Rollout
 from tests.experience.batches import NOW_MS, UNINFORMATIVE, add, author, open_buffer

@@ -7,7 +7,11 @@ from tests.measure.source import Source
 
 def import_cycles(sources: list[Source]) -> list[list[str]]:
     """Each largest set of modules that all reach one another, by name."""
-    targets = {source.module: _imports(source) for source in sources}
+    return circles({source.module: imports(source) for source in sources})
+
+
+def circles(targets: dict[str, set[str]]) -> list[list[str]]:
+    """Each largest set of names that all reach one another over `targets`."""
     reached = {module: _reach(module, targets) for module in targets}
     cycles = {
         tuple(sorted(other for other in targets if other in reached[module] and module in reached[other]))
@@ -17,7 +21,7 @@ def import_cycles(sources: list[Source]) -> list[list[str]]:
     return [list(cycle) for cycle in sorted(cycles)]
 
 
-def _imports(source: Source) -> set[str]:
+def imports(source: Source) -> set[str]:
     """Every name that the file imports, with and without its last part: either may be a module."""
     found = set()
     for node in ast.walk(source.tree):

@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from swarmd.errors import StateError
-from swarmd.experiment.cell import EXIT_STOPPED, Cell, scratch_of
+from swarmd.experiment.cell import Cell, scratch_of
+from swarmd.experiment.run_cell import EXIT_STOPPED
 from swarmd.experiment.running.plan import PlannedCell, differences, read_cell
 from swarmd.experiment.swarms.guard import Guard, kill_group
 
@@ -27,7 +28,7 @@ Command = Callable[[Path, float | None], list[str]]
 
 def cell_command(folder: Path, deadline_s: float | None) -> list[str]:
     """What runs the cell of a folder; `deadline_s` is Unix time."""
-    command = [sys.executable, "-m", "swarmd.experiment.cell", str(folder)]
+    command = [sys.executable, "-m", "swarmd.experiment.run_cell", str(folder)]
     return command if deadline_s is None else [*command, "--deadline", f"{deadline_s:.3f}"]
 
 

@@ -1,4 +1,4 @@
-"""Stands in for `python -m swarmd.experiment.cell`: ends, fails, hangs or waits as it is told, with the same marks on the disk."""
+"""Stands in for `python -m swarmd.experiment.run_cell`: ends, fails, hangs or waits as it is told, with the same marks on disk."""
 
 import json
 import signal

@@ -6,7 +6,8 @@ import statistics
 
 import pytest
 
-from swarmd.experiment.cell import Cell, NodeSpec, run_cell
+from swarmd.experiment.cell import Cell, NodeSpec
+from swarmd.experiment.run_cell import run_cell
 
 SEEDS = range(3)
 ROUNDS = 30

@@ -9,7 +9,8 @@ import pytest
 
 from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
 from swarmd.errors import ConfigError, LocalError, OutOfMemory, StateError, SwarmdError
-from swarmd.experiment.cell import Cell, NodeSpec, Stopped, experiment_of, run_cell
+from swarmd.experiment.cell import Cell, NodeSpec, Stopped, experiment_of
+from swarmd.experiment.run_cell import run_cell
 from swarmd.experiment.scenarios import SCENARIOS, nodes_of
 from swarmd.experiment.swarms.simulation import EPOCH_MS
 from swarmd.experiment.swarms.workers import InProcess, SharedScorer
