@@ -1,16 +1,16 @@
 """The inbox between the network process and ingest: bounded, never waited for when full, and fair.
 
-Messages wait in lines (`lines`). Those who have quotas of their own and those who share one have equal parts of ingest's time; in
-either class every line has, and in a line every author. When there is no room, the longest line loses its newest: a flood drops its
-own messages and nobody else's.
+Messages wait in flows. The flows with quotas of their own and the flows that share one have equal parts of ingest's time. Within
+either class every flow has an equal part, and within a flow every author. When there is no room, the longest flow loses its newest
+message: a flood drops its own messages and nobody else's.
 """
 
 import math
-from collections.abc import Callable, Hashable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable
 
 import trio
 
+from swarmd.fair.flow import Flow
 from swarmd.fair.queue import FairQueue
 from swarmd.fair.turns import Turns
 
@@ -22,54 +22,44 @@ COST_S_MIN = 1e-4
 LOOK_S = 0.1
 
 
-class Shares(Hashable, Protocol):
-    """What names a line says whether its quota is that of all who are not proven."""
-
-    @property
-    def shares(self) -> bool: ...
-
-
-Line = TypeVar("Line", bound=Shares)
-
-
-class Inbox(Generic[Line]):
-    """Messages by line; one reader iterates over it to take them out, for ever. The time until it asks again is what they cost.
+class Inbox:
+    """Messages by flow. One reader takes them out by iterating, for ever; a message costs the time until the reader asks again.
 
     Args:
-        held: whether the lines that share a quota have to wait.
+        held: whether the flows that share a quota have to wait.
     """
 
     def __init__(self, messages_max: int = INBOX_MAX, held: Callable[[], bool] = lambda: False) -> None:
         self._messages_max, self._held = messages_max, held
-        # By whether the lines share. Each has its own clock: lines that were held would else be behind all who were not.
-        self._queues: dict[bool, FairQueue[Line, bytes, bytes]] = {False: FairQueue(), True: FairQueue()}
+        # By whether the flows share. Each class has a clock of its own: else flows that were held would count as served for less.
+        self._queues: dict[bool, FairQueue[Flow, bytes, bytes]] = {False: FairQueue(), True: FairQueue()}
         self._turns: Turns[bool] = Turns()
         self._filled = trio.Event()
-        self._serving: tuple[Line, bytes] | None = None
+        self._serving: tuple[Flow, bytes] | None = None
         self._served_since = 0.0
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
 
-    def offer(self, line: Line, author: bytes, message: bytes) -> bool:
-        """Put a message in; whether all of them are still there."""
-        queue = self._queues[line.shares]
+    def offer(self, flow: Flow, author: bytes, message: bytes) -> bool:
+        """Put a message in; whether no message had to go for it."""
+        queue = self._queues[flow.shares]
         if not len(queue):
-            self._turns.begin(line.shares)
-        queue.put(line, author, message)
+            self._turns.begin(flow.shares)
+        queue.put(flow, author, message)
         self._filled.set()
         if len(self) <= self._messages_max:
             return True
-        longest = [found for queue in self._queues.values() if (found := queue.longest(line)) is not None]
-        loser = max(longest, key=lambda other: (self._queues[other.shares].num_in(other), other == line))
+        longest = [found for queue in self._queues.values() if (found := queue.longest(flow)) is not None]
+        loser = max(longest, key=lambda other: (self._queues[other.shares].num_in(other), other == flow))
         self._queues[loser.shares].drop_newest(loser)
         return False
 
-    def __aiter__(self) -> "Inbox[Line]":
+    def __aiter__(self) -> "Inbox":
         return self
 
     async def __anext__(self) -> bytes:
-        """The oldest message of the author in turn in the line in turn, as soon as there is one that need not wait."""
+        """The oldest message of the author in turn in the flow in turn, as soon as a message need not wait."""
         self._charge()
         await trio.lowlevel.checkpoint()
         while not (ready := [shares for shares in self._queues if self._ready(shares)]):
@@ -84,7 +74,7 @@ class Inbox(Generic[Line]):
         return message
 
     def more(self) -> bytes | None:
-        """Another message of the author whose message was taken last, from the same line, in the same turn."""
+        """Another message of the author whose message was taken last, from the same flow, in the same turn."""
         return self._pop() if self._serving is not None and self._ready(self._serving[0].shares) else None
 
     def _ready(self, shares: bool) -> bool:
@@ -95,7 +85,7 @@ class Inbox(Generic[Line]):
         return self._queues[self._serving[0].shares].pop(*self._serving)
 
     def _charge(self) -> None:
-        """What was handed out last took the reader until now."""
+        """The message handed out last took the reader until now."""
         if self._serving is None:
             return
         cost_s = max(COST_S_MIN, trio.current_time() - self._served_since)

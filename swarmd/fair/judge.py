@@ -8,10 +8,11 @@ Relayed messages make room instead. A flood that honest peers relay would otherw
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import trio
 
+from swarmd.fair.flow import Flow
 from swarmd.fair.queue import FairQueue
 
 Verdict = TypeVar("Verdict")
@@ -20,13 +21,6 @@ Verdict = TypeVar("Verdict")
 TURN_S = 0.005
 # Relayed messages of one peer that wait. A peer has 16 places (`rpc_reader`), so four are left for its own messages.
 RELAYED_MAX = 12
-
-
-class Line(NamedTuple):
-    """What a connected peer says itself, whoever brings it, or what it relays of those who are not connected."""
-
-    peer: bytes
-    own: bool
 
 
 @dataclass
@@ -55,18 +49,18 @@ class Judge(Generic[Verdict]):
 
     def __init__(self, cpu_s: Callable[[], float]) -> None:
         self._cpu_s = cpu_s
-        self._cases: FairQueue[Line, bytes, _Case[Verdict]] = FairQueue()
+        self._cases: FairQueue[Flow, bytes, _Case[Verdict]] = FairQueue()
         self._come = trio.Event()
 
-    async def verdict(self, line: Line, origin: bytes, judge: Callable[[], Verdict]) -> Verdict | None:
-        """What `judge` returns or raises, once it is the turn of `origin`'s messages in this line.
+    async def verdict(self, flow: Flow, origin: bytes, judge: Callable[[], Verdict]) -> Verdict | None:
+        """What `judge` returns or raises, once it is the turn of `origin`'s messages in this flow.
 
         None for a relayed message that made room: when too many wait, the newest of the origin with most does.
         """
         case = _Case(judge)
-        self._cases.put(line, origin, case)
-        if not line.own and self._cases.num_in(line) > RELAYED_MAX:
-            self._cases.drop_newest(line).done.set()
+        self._cases.put(flow, origin, case)
+        if not flow.own and self._cases.num_in(flow) > RELAYED_MAX:
+            self._cases.drop_newest(flow).done.set()
         self._come.set()
         try:
             await case.done.wait()

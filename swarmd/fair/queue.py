@@ -1,4 +1,4 @@
-"""A queue that gives every line an equal part of its server's time, and in a line every name."""
+"""A queue that gives every flow an equal part of its server's time, and within a flow every name."""
 
 from collections import deque
 from collections.abc import Hashable
@@ -6,78 +6,78 @@ from typing import Generic, TypeVar
 
 from swarmd.fair.turns import Turns
 
-Line = TypeVar("Line", bound=Hashable)
+Flow = TypeVar("Flow", bound=Hashable)
 Name = TypeVar("Name", bound=Hashable)
 Item = TypeVar("Item")
 
 
-class FairQueue(Generic[Line, Name, Item]):
-    """Items by line and name, of one name in the order in which they came.
+class FairQueue(Generic[Flow, Name, Item]):
+    """Items by flow and name, of one name in the order in which they came.
 
     The server asks `next` whose turn it is, takes items with `pop`, and says with `charge` how long they took.
     """
 
     def __init__(self) -> None:
-        self._lines: dict[Line, _Waiting[Name, Item]] = {}
-        self._turns: Turns[Line] = Turns()
+        self._flows: dict[Flow, _Waiting[Name, Item]] = {}
+        self._turns: Turns[Flow] = Turns()
         self._num = 0
 
     def __len__(self) -> int:
         return self._num
 
-    def put(self, line: Line, name: Name, item: Item) -> None:
+    def put(self, flow: Flow, name: Name, item: Item) -> None:
         """Last of its name."""
-        if line not in self._lines:
-            self._lines[line] = _Waiting()
-            self._turns.begin(line)
-        self._lines[line].put(name, item)
+        if flow not in self._flows:
+            self._flows[flow] = _Waiting()
+            self._turns.begin(flow)
+        self._flows[flow].put(name, item)
         self._num += 1
 
-    def next(self) -> tuple[Line, Name] | None:
+    def next(self) -> tuple[Flow, Name] | None:
         """Whose turn it is; None when nobody waits."""
-        if not self._lines:
+        if not self._flows:
             return None
-        line = self._turns.next(self._lines)
-        return line, self._lines[line].next()
+        flow = self._turns.next(self._flows)
+        return flow, self._flows[flow].next()
 
-    def pop(self, line: Line, name: Name) -> Item | None:
-        """The oldest item of a name in a line, if one waits."""
-        waiting = self._lines.get(line)
+    def pop(self, flow: Flow, name: Name) -> Item | None:
+        """The oldest item of a name in a flow, if an item waits."""
+        waiting = self._flows.get(flow)
         if waiting is None or name not in waiting.by_name:
             return None
         item = waiting.pop(name)
-        self._left(line)
+        self._left(flow)
         return item
 
-    def num_in(self, line: Line) -> int:
-        """How many items wait in a line."""
-        return len(self._lines.get(line, ()))
+    def num_in(self, flow: Flow) -> int:
+        """How many items of a flow wait."""
+        return len(self._flows.get(flow, ()))
 
-    def longest(self, asks: Line) -> Line | None:
-        """The longest line, if there is one; of lines equally long it is `asks`, which wants room."""
-        return max(self._lines, key=lambda other: (len(self._lines[other]), other == asks), default=None)
+    def longest(self, asks: Flow) -> Flow | None:
+        """The longest flow, if any waits; of flows equally long it is `asks`, which wants room."""
+        return max(self._flows, key=lambda other: (len(self._flows[other]), other == asks), default=None)
 
-    def drop_newest(self, line: Line) -> Item:
-        """Take the newest item of the name with most in a line."""
-        item = self._lines[line].drop_newest()
-        self._left(line)
+    def drop_newest(self, flow: Flow) -> Item:
+        """Take the newest item of the name that has most in a flow."""
+        item = self._flows[flow].drop_newest()
+        self._left(flow)
         return item
 
-    def charge(self, line: Line, name: Name, served_s: float) -> None:
+    def charge(self, flow: Flow, name: Name, served_s: float) -> None:
         """Serving what was popped of a name took so long."""
-        self._turns.charge(line, served_s)
-        if waiting := self._lines.get(line):
+        self._turns.charge(flow, served_s)
+        if waiting := self._flows.get(flow):
             waiting.turns.charge(name, served_s)
 
-    def _left(self, line: Line) -> None:
-        """An item left this line."""
+    def _left(self, flow: Flow) -> None:
+        """An item left this flow."""
         self._num -= 1
-        if not len(self._lines[line]):
-            del self._lines[line]
+        if not len(self._flows[flow]):
+            del self._flows[flow]
 
 
 class _Waiting(Generic[Name, Item]):
-    """One line."""
+    """One flow."""
 
     def __init__(self) -> None:
         self.by_name: dict[Name, deque[Item]] = {}

@@ -24,7 +24,7 @@ class Turns(Generic[Name]):
         self._floor_s = 0.0
 
     def begin(self, name: Name) -> None:
-        """Something waits for a name that had nothing waiting."""
+        """Something waits of a name that had nothing waiting."""
         self._served_s[name] = max(self._of(name), self._floor_s)
 
     def next(self, waiting: Iterable[Name]) -> Name:

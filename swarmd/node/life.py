@@ -35,7 +35,7 @@ from swarmd.policy.model.resolve import download_model
 from swarmd.policy.model.staged import stage
 from swarmd.processes.child import settle
 from swarmd.processes.supervise import Child
-from swarmd.trust.lines import Line, Lines
+from swarmd.trust.flows import Flows
 
 
 async def run_node(
@@ -86,9 +86,9 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     )
     unix = await open_unix(node.data_dir.socket)
     node.say(f"✓ metrics    http://{host}:{port}/metrics")
-    lines = Lines(node.trust, node.manifest.limits, node.now_ms)
-    inbox: Inbox[Line] = Inbox(held=lines.held)
-    ingest = partial(_offer, node, lines, inbox)
+    flows = Flows(node.trust, node.manifest.limits, node.now_ms)
+    inbox = Inbox(held=flows.held)
+    ingest = partial(_offer, node, flows, inbox)
     children = _make_children(node, model_dir, ingest)
     node.children.update(children)
     guard = make_guard(node)
@@ -141,11 +141,11 @@ def _facts(node: Node, metrics_url: str) -> dict[str, Any]:
     }
 
 
-def _offer(node: Node, lines: Lines, inbox: Inbox[Line], accepted: Accepted) -> None:
+def _offer(node: Node, flows: Flows, inbox: Inbox, accepted: Accepted) -> None:
     """A message for the ingest loop, which nobody waits for."""
     message = accepted.data
-    line, author = lines.of(message, accepted.forwarder, author_connected=accepted.author_connected)
-    if not inbox.offer(line, author, message):
+    flow, author = flows.of(message, accepted.forwarder, author_connected=accepted.author_connected)
+    if not inbox.offer(flow, author, message):
         node.metrics.buffer_discarded.labels("queue_full").inc()
 
 
@@ -219,7 +219,7 @@ async def _signals(node: Node, everything: trio.CancelScope) -> None:
 # ---------------------------------------------------------------- the loops
 
 
-async def _run_loops(node: Node, ingest: Callable[[Accepted], None], inbox: Inbox[Line]) -> None:
+async def _run_loops(node: Node, ingest: Callable[[Accepted], None], inbox: Inbox) -> None:
     """The four verbs and the observer, until the update loop is done."""
     outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](OUTBOX_MAX)
     network = node.network

@@ -10,7 +10,8 @@ import trio
 from libp2p.peer.id import ID
 
 from swarmd.clients.events import Accepted
-from swarmd.fair.judge import Judge, Line
+from swarmd.fair.flow import flow_of
+from swarmd.fair.judge import Judge
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import Outcome, Verdict, validate
 from swarmd.protocol.seen import Seen
@@ -59,9 +60,9 @@ class Intake:
         self._counters["received_bytes"] += len(data)
         outcome = None
         if self.accounts.allow(account, trio.current_time()):
-            own = message.from_id == forwarder.to_bytes() or str(ID(message.from_id)) in self._connected
-            line = Line(message.from_id if own else forwarder.to_bytes(), own)
-            outcome = await self.judge.verdict(line, message.from_id, partial(self._outcome, data, now_ms()))
+            connected = str(ID(message.from_id)) in self._connected
+            flow = flow_of(message.from_id, forwarder.to_bytes(), connected=connected)
+            outcome = await self.judge.verdict(flow, message.from_id, partial(self._outcome, data, now_ms()))
         if outcome is None:
             self._counters["rate_limited"] += 1
             # No verdict: the message counts as never seen. Else a flooder could have us ignore the messages of others for good.

@@ -1,4 +1,4 @@
-"""The inbox: bounded, fair by time between lines and in a line between authors, and a flood drops its own messages only."""
+"""The inbox: bounded, fair by time between flows and in a flow between authors, and a flood drops its own messages only."""
 
 import random
 
@@ -6,17 +6,17 @@ import pytest
 import trio
 import trio.testing
 
+from swarmd.fair.flow import Flow
 from swarmd.fair.inbox import LOOK_S, Inbox
-from swarmd.trust.lines import Line
 
-A, B = Line(b"a", relayed=False, shares=True), Line(b"b", relayed=False, shares=True)
-VIA = Line(b"forwarder", relayed=True, shares=True)
-PROVEN = Line(b"p", relayed=False, shares=False)
+A, B = Flow(b"a", own=True), Flow(b"b", own=True)
+VIA = Flow(b"forwarder", own=False)
+PROVEN = Flow(b"p", own=True, shares=False)
 
 
-def offer(inbox: Inbox, line: Line, message: bytes, author: bytes | None = None) -> bool:
-    """By default of the author who answers for the line."""
-    return inbox.offer(line, line.peer if author is None else author, message)
+def offer(inbox: Inbox, flow: Flow, message: bytes, author: bytes | None = None) -> bool:
+    """By default of the author who answers for the flow."""
+    return inbox.offer(flow, flow.peer if author is None else author, message)
 
 
 async def taken(inbox: Inbox) -> list[bytes]:
@@ -31,7 +31,7 @@ async def test_one_author_is_served_in_order() -> None:
     assert await taken(inbox) == [bytes([number]) for number in range(5)]
 
 
-async def test_lines_are_served_in_turn(autojump_clock: trio.testing.MockClock) -> None:
+async def test_flows_are_served_in_turn(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox()
     for number in range(3):
         offer(inbox, A, b"a%d" % number)
@@ -53,7 +53,7 @@ async def test_dear_messages_wait_for_as_much_time_of_cheap_ones(
     assert served.count(b"dear") <= 5
 
 
-async def test_in_a_bringers_line_authors_are_served_by_time_as_well(
+async def test_in_a_bringers_flow_authors_are_served_by_time_as_well(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     inbox, served = Inbox(), list[bytes]()
@@ -66,7 +66,7 @@ async def test_in_a_bringers_line_authors_are_served_by_time_as_well(
     assert served[:6] == [b"flood"] + [b"honest"] * 5
 
 
-async def test_names_without_end_behind_one_bringer_take_no_more_than_its_line(
+async def test_names_without_end_behind_one_bringer_take_no_more_than_its_flow(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     inbox, served = Inbox(), list[bytes]()
@@ -88,7 +88,7 @@ async def test_a_flood_loses_its_newest_and_nobody_elses() -> None:
     assert sorted(await taken(inbox)) == [b"a0", b"v0", b"v1", b"v2"]
 
 
-async def test_in_a_line_who_has_most_loses() -> None:
+async def test_in_a_flow_who_has_most_loses() -> None:
     inbox = Inbox(messages_max=4)
     for number in range(3):
         offer(inbox, VIA, b"v%d" % number, author=b"flooder")
@@ -99,15 +99,15 @@ async def test_in_a_line_who_has_most_loses() -> None:
 
 async def test_of_equals_the_one_that_comes_is_refused() -> None:
     inbox = Inbox(messages_max=4)
-    for line in (A, B, A, B):
-        offer(inbox, line, line.peer)
+    for flow in (A, B, A, B):
+        offer(inbox, flow, flow.peer)
     assert not offer(inbox, A, b"late")
     assert b"late" not in await taken(inbox)
 
 
 async def test_a_full_inbox_of_single_messages_takes_no_more() -> None:
     inbox = Inbox(messages_max=2)
-    assert [offer(inbox, line, line.peer) for line in (A, B, VIA)] == [True, True, False]
+    assert [offer(inbox, flow, flow.peer) for flow in (A, B, VIA)] == [True, True, False]
     assert await taken(inbox) == [A.peer, B.peer]
 
 
@@ -182,7 +182,7 @@ async def test_a_newcomer_has_its_turns_while_others_are_proven_and_the_shared_q
                 sent += 1
             offer(inbox, PROVEN, b"proven")
             for number in range(8):
-                offer(inbox, Line(b"flood %d" % number, relayed=False, shares=True), b"flood")
+                offer(inbox, Flow(b"flood %d" % number, own=True), b"flood")
             await trio.sleep(1)
 
     async with trio.open_nursery() as nursery:
@@ -235,13 +235,13 @@ async def test_it_is_bounded_and_a_small_author_loses_nothing_to_a_flood(
     assert [message for message in came if message != b"flood"] == honest
 
 
-async def test_more_is_of_the_same_author_and_line_only(autojump_clock: trio.testing.MockClock) -> None:
+async def test_more_is_of_the_same_author_and_flow_only(autojump_clock: trio.testing.MockClock) -> None:
     inbox = Inbox()
     assert inbox.more() is None
     for number in range(3):
         offer(inbox, VIA, b"x%d" % number, author=b"x")
     offer(inbox, VIA, b"y0", author=b"y")
-    offer(inbox, A, b"x in another line", author=b"x")
+    offer(inbox, A, b"x in another flow", author=b"x")
     assert await anext(inbox) == b"x0"
     assert [inbox.more(), inbox.more(), inbox.more()] == [b"x1", b"x2", None]
     assert len(inbox) == 2

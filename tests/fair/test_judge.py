@@ -7,7 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from swarmd.fair.judge import RELAYED_MAX, TURN_S, Judge, Line
+from swarmd.fair.flow import Flow
+from swarmd.fair.judge import RELAYED_MAX, TURN_S, Judge
 from swarmd.swarm.hardening.rpc_reader import VALIDATIONS_PER_PEER_MAX
 
 
@@ -28,7 +29,7 @@ class Court:
 
     async def bring(self, name: str, *, forwarder: bytes, origin: bytes, cost_s: float = 0.001) -> None:
         found = await self.judge.verdict(
-            Line(forwarder, forwarder == origin), origin, self.case(name, cost_s)
+            Flow(forwarder, forwarder == origin), origin, self.case(name, cost_s)
         )
         assert found == name
 
@@ -74,7 +75,7 @@ async def test_relayed_messages_make_room_and_those_of_whom_there_are_most_first
 
     async def bring(name: str, origin: bytes, forwarder: bytes = b"h") -> None:
         answers[name] = await court.judge.verdict(
-            Line(forwarder, forwarder == origin), origin, court.case(name)
+            Flow(forwarder, forwarder == origin), origin, court.case(name)
         )
 
     async with trio.open_nursery() as nursery:
@@ -124,7 +125,7 @@ async def test_an_exception_is_its_askers_and_the_others_get_their_verdicts() ->
     async with trio.open_nursery() as nursery:
         nursery.start_soon(court.judge.run)
         with pytest.raises(ZeroDivisionError):
-            await court.judge.verdict(Line(b"f", True), b"f", fail)
+            await court.judge.verdict(Flow(b"f", True), b"f", fail)
         await court.bring("next", forwarder=b"f", origin=b"f")
         nursery.cancel_scope.cancel()
 

@@ -1,4 +1,4 @@
-"""The fair queue: lines and names by time, in order within a name, and when one must go it is of the longest."""
+"""The fair queue: flows and names by time, in order within a name, and when one must go it is of the longest."""
 
 import random
 
@@ -9,8 +9,8 @@ from swarmd.fair.queue import FairQueue
 
 def queue(*items: tuple[str, str, int]) -> FairQueue[str, str, int]:
     found = FairQueue[str, str, int]()
-    for line, name, item in items:
-        found.put(line, name, item)
+    for flow, name, item in items:
+        found.put(flow, name, item)
     return found
 
 
@@ -27,7 +27,7 @@ def served(found: FairQueue[str, str, int], num: int, cost_s: float = 1.0) -> li
     return items
 
 
-def test_lines_take_turns_and_names_in_a_line() -> None:
+def test_flows_take_turns_and_names_in_a_flow() -> None:
     found = queue(("a", "x", 1), ("a", "x", 2), ("a", "y", 3), ("b", "z", 4), ("b", "z", 5))
     assert served(found, 5) == [1, 4, 3, 5, 2]
     assert (len(found), found.next()) == (0, None)
@@ -35,7 +35,7 @@ def test_lines_take_turns_and_names_in_a_line() -> None:
 
 def test_how_many_wait() -> None:
     found = queue(("a", "x", 1), ("a", "y", 2), ("b", "x", 3))
-    assert [found.num_in(line) for line in "abc"] == [2, 1, 0]
+    assert [found.num_in(flow) for flow in "abc"] == [2, 1, 0]
     assert queue().longest("a") is None
 
 
@@ -52,10 +52,10 @@ def test_nothing_waits_where_nothing_was_put() -> None:
 @pytest.mark.parametrize(
     ("items", "asks", "lost"),
     [
-        ([("a", "x", 1), ("a", "x", 2), ("b", "y", 3)], "b", 2),  # the longest line, its newest
+        ([("a", "x", 1), ("a", "x", 2), ("b", "y", 3)], "b", 2),  # the longest flow, its newest
         ([("a", "x", 1), ("a", "x", 2), ("a", "y", 3)], "a", 2),  # of the name with most
         ([("a", "x", 1), ("a", "y", 2)], "a", 2),  # of equals the one that came last
-        ([("a", "x", 1), ("b", "y", 2)], "b", 2),  # of equal lines the one that asks
+        ([("a", "x", 1), ("b", "y", 2)], "b", 2),  # of equal flows the one that asks
         ([("b", "y", 2), ("a", "x", 1)], "b", 2),
     ],
 )

@@ -161,7 +161,9 @@ class Loops:
         )
 
     def share(self, outbox: trio.MemoryReceiveChannel[OwnBatch]) -> Share:
-        return Share(outbox, Network(self.network), ME, self.manifest, "fake", self.progress.history, self.metrics)
+        return Share(
+            outbox, Network(self.network), ME, self.manifest, "fake", self.progress.history, self.metrics
+        )
 
     def ingest(self, inbox: AsyncIterable[bytes], *, source: Literal["swarm", "own"] = "swarm") -> Ingest:
         return Ingest(

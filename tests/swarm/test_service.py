@@ -7,7 +7,7 @@ import trio
 from libp2p.peer.id import ID
 
 from swarmd.errors import ConfigError, LocalError, PortTaken
-from swarmd.fair.judge import Line
+from swarmd.fair.flow import Flow
 from swarmd.swarm.accounts import Account
 from swarmd.swarm.hardening import Verdict
 from swarmd.swarm.host import NetworkLimits
@@ -92,8 +92,8 @@ async def test_what_a_connected_peer_says_waits_in_its_own_line_whoever_brings_i
     for forwarder, origin in ((said, said), (relay, said), (relay, stranger), (relay, relay)):
         message = SimpleNamespace(data=batch(2), from_id=origin.to_bytes())
         assert await first.service._verdict(forwarder, message) is None
-    relayed = Line(relay.to_bytes(), own=False)
-    own = [Line(peer.to_bytes(), own=True) for peer in (said, said, relay)]
+    relayed = Flow(relay.to_bytes(), own=False)
+    own = [Flow(peer.to_bytes(), own=True) for peer in (said, said, relay)]
     assert lines == [*own[:2], relayed, own[2]]
 
 
