@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from swarmd.metrics import PHASES, SKIP_REASONS, CounterMirror, Metrics
+from swarmd.metrics import CounterMirror, Metrics
+from swarmd.metrics.labels import PHASES, SKIP_REASONS
 
 
 class Clock:

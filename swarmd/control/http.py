@@ -27,7 +27,7 @@ LINGER_BYTES_MAX = 1024 * 1024
 
 
 class End(StrEnum):
-    """How a connection ended. `swarmd.metrics.CONTROL_ENDS` has them too."""
+    """How a connection ended. `swarmd.metrics.labels.CONTROL_ENDS` has them too."""
 
     ANSWERED = "answered"  # whatever the status
     FOREIGN = "foreign"  # answered, but not let past the gate

@@ -128,7 +128,7 @@ class Ingest:
         return results
 
     def _refusal(self, verified: VerifiedBatch) -> str | None:
-        """Why a batch is not scored: one of `metrics.TRUST_DROPS`, or None."""
+        """Why a batch is not scored: one of `metrics.labels.TRUST_DROPS`, or None."""
         author, now_s = verified.signed.header.author, self.now_ms() / 1000
         if author == self.author:
             return None

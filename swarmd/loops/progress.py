@@ -18,7 +18,7 @@ from swarmd.metrics import Metrics
 
 @dataclass
 class Progress:
-    """Round and version count completed updates of this node; `phase` is one of `metrics.PHASES`.
+    """Round and version count completed updates of this node; `phase` is one of `metrics.labels.PHASES`.
 
     `plan` is the memory plan in force, empty where there is none.
     """
@@ -74,6 +74,6 @@ class Progress:
 
 
 def enter(phase: str, progress: Progress, metrics: Metrics) -> None:
-    """The update loop does something else now, one of `metrics.PHASES`."""
+    """The update loop does something else now, one of `metrics.labels.PHASES`."""
     progress.phase = phase
     metrics.set_phase(phase)

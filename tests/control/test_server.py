@@ -16,7 +16,7 @@ import trio.testing
 from swarmd.control.http import End, Request, Response, Service
 from swarmd.control.server import ACCEPT_PAUSE_S, PATIENCE_S, open_tcp, open_unix, serve
 from swarmd.errors import PortTaken, StateError
-from swarmd.metrics import CONTROL_ENDS
+from swarmd.metrics.labels import CONTROL_ENDS
 from tests.control.served import ROUTER, all_of, answer_to, request, served, status_of
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from swarmd.clients.events import PlanChanged
-from swarmd.metrics import MEMORY_PLANS
+from swarmd.metrics.labels import MEMORY_PLANS
 from swarmd.node.memory_plan import MemoryPlan
 from swarmd.policy.plans.ladder import PLAN_NAMES
 from tests.loops.parts import Loops

@@ -1,0 +1,53 @@
+"""The closed sets of label values. No value ever comes from a peer."""
+
+ORIGINS = ("local", "external")
+PHASES = ("starting", "idle", "wait", "update", "evaluate")
+WORKERS = ("network", "generation", "update", "scorer")
+RESTART_REASONS = ("crash", "killed", "hang", "start")
+# The memory plans in order; `swarmd.policy.plans.ladder` has them too.
+MEMORY_PLANS = ("resident", "time-share", "checkpointing", "adam-8bit", "host-optimizer", "lora")
+SKIP_REASONS = ("no_data", "zero_advantage", "non_finite", "oom", "failed")
+DISCARD_REASONS = (
+    "held_out",
+    "duplicate",
+    "scorer_failed",
+    "deadline",
+    "disk_full",
+    "queue_full",
+    "outbox",
+    "invalid",
+    "too_large",
+    "banned",
+    "over_quota",
+)
+# Why a batch of another author was not scored: a ban, or which of `swarmd.trust.quotas.QUOTAS` it was over.
+TRUST_DROPS = ("banned", "bytes", "tokens", "cpu")
+# `swarmd.trust.evidence.Evidence`.
+TRUST_EVIDENCE = ("forwarded_reject", "signed_reject", "broken_rpc", "forbidden_syscall", "forged_reply")
+PUBLISH_RESULTS = ("ok", "no_peers", "failed")
+SAVE_RESULTS = ("ok", "failed")
+# The local listeners, and `swarmd.control.http.End`.
+CONTROL_SOCKETS = ("tcp", "unix")
+CONTROL_ENDS = (
+    "answered",
+    "foreign",
+    "malformed",
+    "gone",
+    "late",
+    "evicted",
+    "crowded",
+    "unaccepted",
+    "failed",
+)
+CANARY_VERDICTS = ("good", "low", "fallen")
+DIRECTIONS = ("inbound", "outbound")
+VERDICTS = ("accept", "ignore", "reject")
+SIGNALS = ("informative", "uninformative")
+BANNED_BY = ("points", "operator")
+STANDINGS = ("new", "proven", "banned")
+# What of a banned peer was turned away.
+REFUSED = ("connection", "message")
+# External rollouts held, and those used in recent rounds.
+EFFECTIVE_OF = ("buffer", "rounds")
+FINISHES = ("stop", "length")
+TOKEN_KINDS = ("prompt", "completion")
