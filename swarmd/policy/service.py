@@ -16,7 +16,7 @@ from swarmd.errors import ChildDied, DiskFull, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.generation.choose import open_engine
 from swarmd.policy.generation.engine import Engine, Sampled, Sampling
-from swarmd.policy.generation.vllm_engine import end_process
+from swarmd.policy.generation.vllm_process import end_process
 from swarmd.policy.model.loading import context_tokens_max, load_model, load_tokeniser
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.options import PolicyOptions

@@ -10,6 +10,7 @@ from typing import Any
 
 from swarmd.errors import ConfigError, LocalError, StateError
 from swarmd.policy.generation.engine import Engine
+from swarmd.policy.generation.vllm_process import prepare_environment
 from swarmd.policy.model.loading import context_tokens_max
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.options import PolicyOptions
@@ -68,7 +69,7 @@ def why_not_vllm(device: str, model_dir: Path) -> str:
         return reason
     from swarmd.policy.generation import vllm_engine
 
-    vllm_engine.prepare_environment()
+    prepare_environment()
     try:
         import vllm
     except (

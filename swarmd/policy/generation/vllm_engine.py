@@ -5,14 +5,8 @@ around it is what may die. After an exception within vLLM nothing of it can be t
 supervisor starts another. Names below are those of `RELEASES`.
 """
 
-import faulthandler
 import hashlib
 import logging
-import os
-import signal
-import sys
-import threading
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,6 +17,7 @@ from torch import Tensor
 
 from swarmd.errors import LocalError, StateError
 from swarmd.policy.generation.engine import Sampled, Sampling
+from swarmd.policy.generation.vllm_process import end_process, prepare_environment, restore_crash_signals
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.state.weights import FILE_NAME
 
@@ -38,7 +33,6 @@ _FORWARD_TOKENS_MAX = 4096
 # Tokens to a block of the cache. On a CPU vLLM takes multiples of 32, and would by itself take 128, of which a short answer
 # wastes most and shares none of its prompt.
 _BLOCK_TOKENS = {"cpu": 32, "cuda": 16}
-_RUINED_EXIT_CODE = 70
 
 
 class VllmEngine:
@@ -211,52 +205,10 @@ class VllmEngine:
         return Sampled(ids, list(made.logprobs.logprobs), bool(ids) and ids[-1] in self._eos_ids)
 
 
-def prepare_environment() -> None:
-    """Set what vLLM reads from the environment when it is first imported; what the operator has set stays.
-
-    One process, no telemetry, no network, nobody's plugins, logs to stderr.
-    """
-    wanted = {
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "VLLM_PLUGINS": "",
-        "VLLM_HOST_IP": "127.0.0.1",
-        "VLLM_LOGGING_LEVEL": "WARNING",
-        "VLLM_LOGGING_STREAM": "ext://sys.stderr",
-        "HF_HUB_OFFLINE": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-    }
-    for name, value in wanted.items():
-        os.environ.setdefault(name, value)
-
-
-def restore_crash_signals() -> None:
-    """Let a crash end the process at once. A library under vLLM answers it with a backtrace of its own, which may wait for ever.
-
-    It allocates memory within the signal handler; when the crash came while memory was being allocated, nothing goes on and
-    nothing ends. Python's own handler only writes, and then lets the process die.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return
-    faulthandler.disable()
-    for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT):
-        signal.signal(number, signal.SIG_DFL)
-    if sys.__stderr__ is not None:
-        faulthandler.enable(sys.__stderr__)
-
-
 def seed_of(seed: int, index: int) -> int:
     """The seed of a prompt's first completion, its neighbours' being the next ones: far from those of every other prompt."""
     digest = hashlib.sha256(f"swarmd vllm {seed} {index}".encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 2
-
-
-def end_process(error: LocalError) -> NoReturn:
-    """Write why to the log, whose last lines the supervisor reports, and end at once."""
-    traceback.print_exc()
-    print(error, file=sys.stderr, flush=True)
-    os._exit(_RUINED_EXIT_CODE)
 
 
 def cache_bytes_per_token(config: Any, bytes_per_value: int) -> int:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from swarmd.errors import ModelUnavailable, NoDevice, OutOfMemory
 from swarmd.policy.memory import is_out_of_memory
-from swarmd.policy.model.folder import tensor_shapes, weight_files
+from swarmd.policy.model.folder import weight_files
+from swarmd.policy.model.header import tensor_shapes
 from swarmd.policy.model.tokenise import Tokeniser
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Self
 
 from swarmd.errors import StateError
-from swarmd.policy.model.folder import read_json, tensor_shapes, weight_files
+from swarmd.policy.model.folder import read_json, weight_files
+from swarmd.policy.model.header import tensor_shapes
 
 Shapes = Mapping[str, tuple[int, ...]]
 # What output heads are called in the models of the transformers library.

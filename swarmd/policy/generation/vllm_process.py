@@ -1,0 +1,55 @@
+"""What vLLM needs of the process around it: an environment before its import, crashes that end the process, and an end."""
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import traceback
+from typing import NoReturn
+
+from swarmd.errors import LocalError
+
+RUINED_EXIT_CODE = 70
+
+
+def prepare_environment() -> None:
+    """Set what vLLM reads from the environment when it is first imported; what the operator has set stays.
+
+    One process, no telemetry, no network, nobody's plugins, logs to stderr.
+    """
+    wanted = {
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_PLUGINS": "",
+        "VLLM_HOST_IP": "127.0.0.1",
+        "VLLM_LOGGING_LEVEL": "WARNING",
+        "VLLM_LOGGING_STREAM": "ext://sys.stderr",
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+    }
+    for name, value in wanted.items():
+        os.environ.setdefault(name, value)
+
+
+def restore_crash_signals() -> None:
+    """Let a crash end the process at once. A library under vLLM answers it with a backtrace of its own, which may wait for ever.
+
+    It allocates memory within the signal handler; when the crash came while memory was being allocated, nothing goes on and
+    nothing ends. Python's own handler only writes, and then lets the process die.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    faulthandler.disable()
+    for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT):
+        signal.signal(number, signal.SIG_DFL)
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)
+
+
+def end_process(error: LocalError) -> NoReturn:
+    """Write why to the log, whose last lines the supervisor reports, and end at once."""
+    traceback.print_exc()
+    print(error, file=sys.stderr, flush=True)
+    os._exit(RUINED_EXIT_CODE)
