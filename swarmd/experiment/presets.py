@@ -38,7 +38,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Preset:
-    """One size of experiment.
+    """One size of experiment: a row of the table below, whose columns the command line can change one by one.
 
     Attributes:
         arms, scenarios, seeds: what is compared unless the command line says otherwise.

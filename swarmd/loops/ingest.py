@@ -41,6 +41,7 @@ MESSAGES_MAX = 16
 class Ingest:
     """The ingest loop. `add` stores a verified batch with its prompts and rewards; `source` says whose batches are let in.
 
+    Its many fields are the gates of a message: each stands alone, and a test changes one of them.
     `more` gives another message of the author whose message `inbox` gave last, if one waits.
     """
 

@@ -43,7 +43,10 @@ REFUSALS = [rule for rule, verdict in VERDICT_OF.items() if verdict is not Verdi
 
 @dataclass
 class Node:
-    """The parts of one node; `datasets` are the numbers of those it asks. `build` makes them, `node.run_node` adds the children."""
+    """The parts of one node, all in one place because `wiring` makes every loop out of them. `life` adds the children.
+
+    `datasets` are the numbers of the datasets that it asks.
+    """
 
     config: Config
     data_dir: DataDir

@@ -32,7 +32,7 @@ REPORT_S = 30.0
 
 @dataclass(frozen=True)
 class Request:
-    """The options of `swarmd experiment run`; None and empty stand for the preset's own."""
+    """The options of `swarmd experiment run`, a field each; None and empty stand for the preset's own."""
 
     preset: str
     arms: tuple[str, ...] = ()

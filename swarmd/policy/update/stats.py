@@ -17,7 +17,7 @@ from swarmd.policy.update.token_losses import TokenPass
 
 @dataclass(frozen=True)
 class UpdateStats:
-    """One round's update in numbers.
+    """One round's update in numbers: one flat row, because each field is a key of `rounds.jsonl` (docs/reference/rounds.md).
 
     Attributes:
         skipped: None, "no_data", "zero_advantage" or "non_finite"; the weights are then as they were before the step.
