@@ -89,7 +89,7 @@ def test_every_end_is_a_label() -> None:
     assert tuple(End) == CONTROL_ENDS
 
 
-async def test_the_client_that_waited_longest_makes_room() -> None:
+async def test_the_client_that_waited_longest_makes_room(mock_clock: trio.testing.MockClock) -> None:
     async with served(ROUTER, connections_max=3) as one:
         silent = [one.connect() for _ in range(3)]
         await trio.testing.wait_all_tasks_blocked()
@@ -100,7 +100,9 @@ async def test_the_client_that_waited_longest_makes_room() -> None:
     assert one.ends == [End.EVICTED, End.ANSWERED, End.ANSWERED]
 
 
-async def test_a_crowd_of_silent_clients_keeps_nobody_from_an_answer() -> None:
+async def test_a_crowd_of_silent_clients_keeps_nobody_from_an_answer(
+    mock_clock: trio.testing.MockClock,
+) -> None:
     async with served(ROUTER, connections_max=4) as one:
         crowd = []
         for _ in range(100):
@@ -146,7 +148,9 @@ async def test_whom_we_are_at_work_for_is_neither_evicted_nor_late(
     assert one.ends == [End.EVICTED, End.ANSWERED, End.ANSWERED]
 
 
-async def test_when_we_are_at_work_for_all_a_newcomer_is_closed_unread() -> None:
+async def test_when_we_are_at_work_for_all_a_newcomer_is_closed_unread(
+    mock_clock: trio.testing.MockClock,
+) -> None:
     slow = Slow()
     async with served(slow, connections_max=1) as one:
         first = one.connect()
