@@ -103,7 +103,7 @@ def contribute(file: str | None, num: int | None, **options: Any) -> None:
 def _settings(options: dict[str, Any]) -> tuple[Any, Any]:
     from swarmd.cli.run import parse_settings
     from swarmd.config import load_config
-    from swarmd.datadir import claim, locate
+    from swarmd.files.datadir import claim, locate
 
     data_dir = locate(options["data_dir"])
     claim(data_dir)

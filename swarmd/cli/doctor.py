@@ -7,7 +7,7 @@ import click
 
 from swarmd.cli.options import config_options, data_dir_option, json_option
 from swarmd.cli.run import parse_settings
-from swarmd.datadir import inspect, locate
+from swarmd.files.datadir import inspect, locate
 
 
 @click.group()

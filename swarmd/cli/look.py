@@ -10,7 +10,7 @@ import click
 from swarmd.cli.options import data_dir_option, json_option
 from swarmd.cli.printable import printable, readable
 from swarmd.control.client import ask
-from swarmd.datadir import locate
+from swarmd.files.datadir import locate
 
 BARS = "▁▂▃▄▅▆▇█"
 

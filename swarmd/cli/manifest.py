@@ -19,7 +19,7 @@ def seal(file: str) -> None:
     A digest stands for a dataset's questions and answers. Every node compares its own with them before it joins. Seal anew after
     each change of a dataset or its parameters, then give all nodes the same file.
     """
-    from swarmd.atomic import write_atomically
+    from swarmd.files.atomic import write_atomically
     from swarmd.protocol.manifest import Manifest, read_manifest_file
     from swarmd.questions.seal import goldens_of, seal_toml
 

@@ -12,7 +12,7 @@ from swarmd.cli.look import duration, peers_table
 from swarmd.cli.options import data_dir_option, json_option
 from swarmd.cli.printable import printable
 from swarmd.control.client import ask
-from swarmd.datadir import locate
+from swarmd.files.datadir import locate
 from swarmd.trust.peer_key import key_of
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

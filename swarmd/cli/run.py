@@ -59,7 +59,7 @@ def start(**options: Any) -> None:
     handler.setFormatter(PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.DEBUG if options["verbose"] else logging.WARNING, handlers=[handler])
     from swarmd.config import load_config
-    from swarmd.datadir import claim, locate
+    from swarmd.files.datadir import claim, locate
 
     data_dir = locate(options["data_dir"])
     claim(data_dir)

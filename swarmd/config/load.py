@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from swarmd.config.sections import Config, known_keys
 from swarmd.errors import ConfigError
-from swarmd.reading import read_within
+from swarmd.files.reading import read_within
 
 ENV_PREFIX = "SWARMD_"
 # Read elsewhere than in a section, so not misspelt settings.

@@ -21,10 +21,10 @@ from swarmd.contribute.lines import Line
 from swarmd.contribute.outlets import LINGER_S, DaemonOutlet, NetworkOutlet
 from swarmd.contribute.send import Delivery, Outlet, Sender
 from swarmd.control.client import ask
-from swarmd.datadir import DataDir, Lock, claim, load_identity_seed
 from swarmd.errors import ConfigError, NotRunning
 from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.streams import Streams
+from swarmd.files.datadir import DataDir, Lock, claim, load_identity_seed
 from swarmd.loops.ask import Ask, Question, datasets_named
 from swarmd.loops.ports import Say, wall_clock_ms
 from swarmd.node.children import network_spec, scorer_spec

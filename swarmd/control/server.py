@@ -16,7 +16,7 @@ import trio
 from swarmd.control.http import End, Handler, Request, Response, Service, as_json, serve_connection
 from swarmd.control.places import Place, Places
 from swarmd.errors import PortTaken
-from swarmd.owned import make_own
+from swarmd.files.owned import make_own
 
 # Connections of one listener. Two listeners leave half of the 256 descriptors that macOS gives.
 CONNECTIONS_MAX = 64

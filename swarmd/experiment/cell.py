@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from swarmd.atomic import write_atomically
 from swarmd.errors import ConfigError, StateError
+from swarmd.files.atomic import write_atomically
 
 Status = Literal["pending", "done", "stopped", "failed"]
 OnProgress = Callable[[int, int], None]

@@ -15,8 +15,8 @@ from typing import Any
 from swarmd.clients.network import NetworkInfo
 from swarmd.clients.scorer import ScorerInfo
 from swarmd.config import Config
-from swarmd.datadir import DataDir
 from swarmd.errors import ConfigError, DiskFull
+from swarmd.files.datadir import DataDir
 from swarmd.policy.model.folder import ResolvedModel
 from swarmd.processes.records import typed
 from swarmd.processes.supervise import ChildSpec

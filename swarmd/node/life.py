@@ -20,8 +20,8 @@ from swarmd.config import Config
 from swarmd.control.gate import gate_of
 from swarmd.control.http import BODY_BYTES_MAX, Service
 from swarmd.control.server import open_tcp, open_unix, router, serve
-from swarmd.datadir import DataDir, Lock
 from swarmd.fair.inbox import Inbox
+from swarmd.files.datadir import DataDir, Lock
 from swarmd.loops.generate import OwnBatch
 from swarmd.loops.observe import measure_lag
 from swarmd.loops.ports import Say

@@ -13,10 +13,10 @@ from swarmd.clients.network import Network
 from swarmd.clients.scorer import Scorer
 from swarmd.clients.worker import Worker
 from swarmd.config import Config
-from swarmd.datadir import DataDir, load_identity_seed
 from swarmd.errors import StateError
 from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.pools import LocalPool
+from swarmd.files.datadir import DataDir, load_identity_seed
 from swarmd.loops.ask import datasets_named
 from swarmd.loops.ports import NowMs, RunBlocking, Say, wall_clock_ms
 from swarmd.loops.progress import Progress

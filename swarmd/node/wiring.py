@@ -6,7 +6,6 @@ from functools import partial
 
 import trio
 
-from swarmd.atomic import write_atomically
 from swarmd.clients.network import Network
 from swarmd.experience.advantages import level
 from swarmd.experience.buffer import Sample
@@ -15,6 +14,7 @@ from swarmd.experience.rollouts import ScoredRollout
 from swarmd.experience.schema import Whose
 from swarmd.experience.streams import Streams
 from swarmd.experience.unproven import unproven_max
+from swarmd.files.atomic import write_atomically
 from swarmd.loops.ask import Ask
 from swarmd.loops.bans import Guard
 from swarmd.loops.canary.go_back import Canary

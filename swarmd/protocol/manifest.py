@@ -16,6 +16,7 @@ import msgpack
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from swarmd.errors import ConfigError, IncompatibleSwarm
+from swarmd.files.reading import read_within
 from swarmd.protocol.types import (
     COMPLETION_BYTES_MAX,
     COMPLETIONS_MAX,
@@ -26,7 +27,6 @@ from swarmd.protocol.types import (
     ROLLOUTS_MAX,
     WireModel,
 )
-from swarmd.reading import read_within
 
 MANIFEST_VERSION = 2  # the value of Manifest.version; 1 had no golden digests
 SEED_LIMIT = 2**31

@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from swarmd.atomic import write_atomically
 from swarmd.errors import DiskFull
-from swarmd.reading import read_within
+from swarmd.files.atomic import write_atomically
+from swarmd.files.reading import read_within
 from swarmd.recent import Recent
 from swarmd.swarm.addresses import PeerAddress, parse
 from swarmd.swarm.nets import net_of

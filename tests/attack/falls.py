@@ -18,7 +18,7 @@ from typing import Any
 import trio
 
 from swarmd.config import load_config
-from swarmd.datadir import DataDir
+from swarmd.files.datadir import DataDir
 from swarmd.loops.canary.backoff import Backoff
 from swarmd.node.parts import Node, build
 from swarmd.node.wiring import make_update

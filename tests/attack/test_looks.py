@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.datadir import DataDir
 from swarmd.experiment.swarms.local_swarm import LocalNode, local_identity
+from swarmd.files.datadir import DataDir
 from swarmd.protocol.signing import Identity
 from swarmd.trust.standing import Standings
 from swarmd.trust.standings_file import encode, rows_of

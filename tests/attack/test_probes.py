@@ -4,8 +4,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-from swarmd.datadir import DataDir
 from swarmd.experiment.swarms.local_swarm import LocalNode, free_port
+from swarmd.files.datadir import DataDir
 from swarmd.protocol.signing import Identity
 from tests.attack.probes import Probes
 

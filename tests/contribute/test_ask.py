@@ -9,8 +9,8 @@ import pytest
 from swarmd.config import Config
 from swarmd.contribute.desk import Desk
 from swarmd.contribute.ledger import Ledger
-from swarmd.datadir import DataDir
 from swarmd.errors import DiskFull
+from swarmd.files.datadir import DataDir
 from swarmd.loops.ask import Question
 from tests.loops.fakes import FakeScorer
 from tests.loops.parts import MANIFEST, ME

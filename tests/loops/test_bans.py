@@ -10,9 +10,9 @@ import pytest
 import trio
 import trio.testing
 
-from swarmd.atomic import write_atomically
 from swarmd.clients.network import Accusation
 from swarmd.errors import ChildDied, DiskFull
+from swarmd.files.atomic import write_atomically
 from swarmd.loops.bans import SAVE_S, SHOWN_MAX, Guard
 from swarmd.loops.shown import AuthorsShown
 from swarmd.protocol.signing import peer_id_of

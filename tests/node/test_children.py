@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from swarmd.config import Config, load_config
-from swarmd.datadir import DataDir
 from swarmd.errors import ConfigError, DiskFull
+from swarmd.files.datadir import DataDir
 from swarmd.node.children import (
     LEARNING_RATE,
     TINY_LEARNING_RATE,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from swarmd.config import load_config
-from swarmd.datadir import DataDir
 from swarmd.errors import ConfigError
+from swarmd.files.datadir import DataDir
 from swarmd.node.parts import Node, build
 from swarmd.node.wiring import make_generate, make_update
 from tests.loops.fakes import FakePolicy, FakeScorer

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swarmd.config import Config, load_config
-from swarmd.datadir import DataDir
+from swarmd.files.datadir import DataDir
 from swarmd.node.parts import open_trust
 from swarmd.trust.standing import Standings
 from swarmd.trust.standings_file import decode_into, encode, rows_of
@@ -69,7 +69,7 @@ def test_quotas_and_bans_can_be_switched_off(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from swarmd.atomic import write_atomically
+from swarmd.files.atomic import write_atomically
 from swarmd.trust.standings_file import encode, rows_of
 from swarmd.trust.standing import Standings
 standings, number = Standings(proven_rollouts=1), 0

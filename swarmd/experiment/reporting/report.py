@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from swarmd.atomic import write_atomically
 from swarmd.experiment.reporting.document import Block, Figure, Heading, Text, to_html, to_markdown
 from swarmd.experiment.reporting.numbers import document_of
 from swarmd.experiment.reporting.results import Experiment, read_experiment
@@ -17,6 +16,7 @@ from swarmd.experiment.reporting.tables import scenario_tables
 from swarmd.experiment.reporting.texts import left_out, method, opening, repeat
 from swarmd.experiment.reporting.verdict_texts import verdict_blocks
 from swarmd.experiment.reporting.verdicts import Verdict, verdicts
+from swarmd.files.atomic import write_atomically
 
 
 @dataclass(frozen=True)

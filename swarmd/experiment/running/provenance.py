@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import swarmd
-from swarmd.atomic import write_atomically
 from swarmd.errors import StateError
 from swarmd.experiment.presets import Preset
+from swarmd.files.atomic import write_atomically
 from swarmd.protocol.manifest import Manifest
 
 # Changed when cells of an older build can no longer be compared with new ones.

@@ -16,7 +16,7 @@ from swarmd.experiment.running.cost import Pace, duration
 from swarmd.experiment.running.plan import PlannedCell
 from swarmd.experiment.running.progress import Display, cell_line, summary_line
 from swarmd.experiment.swarms.guard import Guard
-from swarmd.owned import make_own, open_own, require_own_content
+from swarmd.files.owned import make_own, open_own, require_own_content
 
 # A record of a round is about 1 KB; a cell keeps besides its log and evaluations.
 ROUND_BYTES, CELL_BYTES, RESERVE_BYTES = 2000, 2**20, 200 * 2**20

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from swarmd.atomic import write_atomically
 from swarmd.control.client import ask
-from swarmd.datadir import DataDir
 from swarmd.errors import SwarmdError
-from swarmd.owned import make_own
+from swarmd.files.atomic import write_atomically
+from swarmd.files.datadir import DataDir
+from swarmd.files.owned import make_own
 from swarmd.protocol.signing import Identity
 
 # A node that is asked to stop ends its round and evaluates; on two busy cores that takes seconds.

@@ -20,10 +20,8 @@ from typing import Any, TypeVar, TypeVarTuple
 import torch
 import trio
 
-from swarmd.atomic import write_atomically
 from swarmd.clients.events import Accepted
 from swarmd.config import load_config
-from swarmd.datadir import DataDir
 from swarmd.errors import LocalError
 from swarmd.experiment.cell import (
     Cell,
@@ -39,6 +37,8 @@ from swarmd.experiment.cell import (
 from swarmd.experiment.swarms.gossip import MemoryGossip
 from swarmd.experiment.swarms.models import model_setting
 from swarmd.experiment.swarms.workers import InProcess, SharedScorer
+from swarmd.files.atomic import write_atomically
+from swarmd.files.datadir import DataDir
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.share import Share

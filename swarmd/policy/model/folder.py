@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from swarmd.errors import ModelUnavailable
+from swarmd.files.reading import read_within
 from swarmd.policy.model.allowed import (
     INDEX_BYTES_MAX,
     INDEX_FILE,
@@ -23,7 +24,6 @@ from swarmd.policy.model.allowed import (
     allow,
 )
 from swarmd.policy.model.header import tensor_shapes
-from swarmd.reading import read_within
 
 # "num_hidden_layers", "n_layer", "decoder_layers", "n_routed_experts", "num_blocks", whatever a kind of model calls them; but
 # Qwen2's "max_window_layers" is 28 in models of fewer.

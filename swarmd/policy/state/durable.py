@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from swarmd.atomic import fsync_directory
 from swarmd.errors import DiskFull, LocalError, StateError
+from swarmd.files.atomic import fsync_directory
 
 TEMPORARY, REPLACED = ".tmp-", ".old-"
 # Left free by what goes to the data directory: the rollout buffer's journal lives there too and must not meet a full disk.

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from swarmd.atomic import write_atomically
-from swarmd.datadir import DataDir, Lock, load_identity_seed, locate
 from swarmd.errors import DiskFull, Locked, StateError
+from swarmd.files.atomic import write_atomically
+from swarmd.files.datadir import DataDir, Lock, load_identity_seed, locate
 
 
 def mode_of(path: Path) -> int:

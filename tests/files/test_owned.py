@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from swarmd import owned
-from swarmd.atomic import write_atomically
-from swarmd.datadir import DataDir, Lock, claim, inspect, load_identity_seed
 from swarmd.errors import StateError
-from swarmd.owned import make_own, open_own, require_own
+from swarmd.files import owned
+from swarmd.files.atomic import write_atomically
+from swarmd.files.datadir import DataDir, Lock, claim, inspect, load_identity_seed
+from swarmd.files.owned import make_own, open_own, require_own
 
 STRANGER = 54321
 Give = Callable[[Path], None]

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from swarmd.atomic import write_atomically
 from swarmd.errors import Locked, StateError
-from swarmd.owned import make_own, open_own, require_own, require_own_content
+from swarmd.files.atomic import write_atomically
+from swarmd.files.owned import make_own, open_own, require_own, require_own_content
 
 SOCKET_PATH_BYTES_MAX = 107  # sun_path of Linux and, at 103, macOS; longer paths fall back to a short one
 
