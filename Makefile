@@ -27,7 +27,7 @@ test: $(VENV)/.dev ## the tests, on every core: everything that needs no GPU and
 test-slow: $(VENV)/.dev ## the tests that take minutes or gigabytes
 	@$(BIN)/python -m pytest -m slow -s
 
-test-gpu: ## what only CUDA shows; takes .venv, or this machine's own torch and transformers, and downloads nothing
+test-gpu: ## what only CUDA shows; takes .venv, or this machine's own torch, transformers and pydantic, and downloads nothing
 	@.ci/gpu-tests $(BIN)/python $(PYTHON)
 
 lint: $(VENV)/.dev ## format, lint and strict types

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from swarmd.cli.options import config_options, data_dir_option
+from swarmd.cli.options import config_options, data_dir_option, flags_of, load, setting
 from swarmd.cli.printable import printable
 from swarmd.errors import ConfigError
 
@@ -52,14 +52,15 @@ QUESTION_WIDTH = 44
     metavar="S",
     help="Seconds to wait for a peer.",
 )
-@click.option(
+@setting(
     "--swarm",
-    "swarm_name",
+    "swarm.name",
     metavar="NAME|FILE",
     help="The swarm's manifest. [default: the running node's, else as configured]",
 )
-@click.option(
+@setting(
     "--bootstrap",
+    "swarm.bootstrap",
     multiple=True,
     metavar="ADDR",
     help="Multiaddr with /p2p/ of a peer to join through; repeatable.",
@@ -82,9 +83,12 @@ def contribute(file: str | None, num: int | None, **options: Any) -> None:
     import trio
 
     from swarmd.contribute.desk import open_desk
+    from swarmd.files.datadir import claim, locate
 
-    config, data_dir = _settings(options)
-    with open_desk(config, data_dir, swarm_named=bool(options["swarm_name"]), say=_note) as desk:
+    data_dir = locate(options["data_dir"])
+    claim(data_dir)
+    config = load(flags_of(options), options["config_path"], data_dir)
+    with open_desk(config, data_dir, swarm_named=bool(options["swarm__name"]), say=_note) as desk:
         if num is not None:
             tasks = [name.strip() for name in (options["tasks"] or "").split(",") if name.strip()]
             _print_questions(desk, trio.run(desk.ask, num, tasks))
@@ -98,23 +102,6 @@ def contribute(file: str | None, num: int | None, **options: Any) -> None:
             return await desk.send(rollouts, policy=policy, patience_s=options["patience_s"])
 
         click.echo(sent_line(trio.run(send), desk))
-
-
-def _settings(options: dict[str, Any]) -> tuple[Any, Any]:
-    from swarmd.cli.run import parse_settings
-    from swarmd.config import load_config
-    from swarmd.files.datadir import claim, locate
-
-    data_dir = locate(options["data_dir"])
-    claim(data_dir)
-    flags: dict[str, Any] = {}
-    if options["swarm_name"]:
-        flags["swarm.name"] = options["swarm_name"]
-    if options["bootstrap"]:
-        flags["swarm.bootstrap"] = list(options["bootstrap"])
-    flags |= parse_settings(options["settings"])
-    path = Path(options["config_path"]) if options["config_path"] else None
-    return load_config(flags=flags, path=path, data_dir=data_dir.root), data_dir
 
 
 def require_name(policy: str) -> str:

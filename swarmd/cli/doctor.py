@@ -1,12 +1,11 @@
 """`swarmd doctor`: what would happen, and why, without starting a node. One command a topic."""
 
 import json
-from pathlib import Path
+from typing import Any
 
 import click
 
-from swarmd.cli.options import config_options, data_dir_option, json_option
-from swarmd.cli.run import parse_settings
+from swarmd.cli.options import config_options, data_dir_option, flags_of, json_option, load, setting
 from swarmd.files.datadir import inspect, locate
 
 
@@ -16,37 +15,33 @@ def doctor() -> None:
 
 
 @doctor.command()
-@click.option(
-    "--model", metavar="NAME", help="tiny, Qwen2.5-0.5B, a hub id, or a folder. [default: as configured]"
+@setting(
+    "--model",
+    "policy.model",
+    metavar="NAME",
+    help="tiny, Qwen2.5-0.5B, a hub id, or a folder. [default: as configured]",
 )
-@click.option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:N or mps. [default: as configured]")
-@click.option("--plan", metavar="NAME", help="What --plan would mean. [default: auto]")
+@setting(
+    "--device",
+    "policy.device",
+    metavar="NAME",
+    help="auto, cpu, cuda, cuda:N or mps. [default: as configured]",
+)
+@setting("--plan", "policy.plan", metavar="NAME", help="What --plan would mean. [default: auto]")
 @data_dir_option
 @config_options
 @json_option
-def memory(
-    model: str | None,
-    device: str | None,
-    plan: str | None,
-    data_dir: str | None,
-    config_path: str | None,
-    settings: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def memory(as_json: bool, **options: Any) -> None:
     """What a model needs, what is free, every plan, and the one a start would take; nothing is downloaded."""
-    from swarmd.config import load_config
     from swarmd.errors import ModelUnavailable
     from swarmd.node.children import count_gpus, place
-    from swarmd.node.memory import memory_choice
+    from swarmd.node.memory_plan import memory_choice
     from swarmd.policy.model.resolve import resolve_device, resolve_model
-    from swarmd.policy.plans.report import document, screen
+    from swarmd.policy.plans.report import document, required, screen
 
-    given = {"policy.model": model, "policy.device": device, "policy.plan": plan}
-    flags = parse_settings(settings) | {key: value for key, value in given.items() if value is not None}
-    directory = locate(data_dir)
+    directory = locate(options["data_dir"])
     inspect(directory)
-    path = Path(config_path) if config_path else None
-    config = load_config(flags=flags, path=path, data_dir=directory.root)
+    config = load(flags_of(options), options["config_path"], directory)
     found = resolve_model(config.policy.model)
     device = resolve_device(config.policy.device, config.policy.model)
     placement = place(config.policy.placement, device, count_gpus(), config.update.devices)
@@ -60,4 +55,4 @@ def memory(
     shown = document if as_json else screen
     told = shown(choice, found.name)
     click.echo(json.dumps(told, indent=2) if as_json else told)
-    choice.required()
+    required(choice)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from swarmd.cli.run import parse_settings
+from swarmd.cli.options import parse_settings
 
 
 @click.group()

@@ -3,51 +3,78 @@
 import contextlib
 import logging
 import sys
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from swarmd.cli.options import config_options, data_dir_option
+from swarmd.cli.options import config_options, data_dir_option, flags_of, load, setting
 from swarmd.cli.printable import PrintableFormatter, readable
 from swarmd.errors import ConfigError
 
 
 @click.command()
-@click.option("--model", metavar="NAME", help="tiny, Qwen2.5-0.5B, a hub id, or a folder. [default: tiny]")
-@click.option(
+@setting(
+    "--model",
+    "policy.model",
+    metavar="NAME",
+    help="tiny, Qwen2.5-0.5B, a hub id, or a folder. [default: tiny]",
+)
+@setting(
     "--device",
-    type=click.Choice(["auto", "cpu", "cuda", "mps"]),
-    help="Where the model runs. [default: auto]",
+    "policy.device",
+    metavar="NAME",
+    help="Where the model runs: auto, cpu, cuda, cuda:N or mps. [default: auto]",
 )
-@click.option(
-    "--swarm", "swarm_name", metavar="NAME|FILE", help="The swarm's manifest. [default: by the model]"
+@setting("--swarm", "swarm.name", metavar="NAME|FILE", help="The swarm's manifest. [default: by the model]")
+@setting(
+    "--mix", "experience.mix", metavar="I/J", help="Own and external rollouts in each round. [default: 4/4]"
 )
-@click.option("--mix", metavar="I/J", help="Own and external rollouts in each round. [default: 4/4]")
-@click.option(
+@setting(
     "--tasks",
+    "questions.datasets",
     metavar="NAMES",
     help="Datasets this node asks, with commas between them. [default: all of the swarm's]",
 )
-@click.option("--completions", metavar="L", help="Completions generated for each question. [default: 8]")
-@click.option(
+@setting(
+    "--completions",
+    "experience.completions",
+    metavar="L",
+    help="Completions generated for each question. [default: 8]",
+)
+@setting(
     "--bootstrap",
+    "swarm.bootstrap",
     multiple=True,
     metavar="ADDR",
     help="Multiaddr with /p2p/ of a peer to join through; repeatable.",
 )
-@click.option("--listen", metavar="ADDR", help="Multiaddr to listen on. [default: /ip4/0.0.0.0/tcp/4810]")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port of the default listen address.")
-@click.option("--metrics-port", metavar="PORT", help="Port of /metrics on loopback. [default: 9810]")
-@click.option(
-    "--placement", type=click.Choice(["auto", "shared", "split"]), help="One or two processes for the model."
+@setting(
+    "--listen",
+    "swarm.listen",
+    metavar="ADDR",
+    help="Multiaddr to listen on. [default: /ip4/0.0.0.0/tcp/4810]",
 )
-@click.option(
+@click.option("--port", type=click.IntRange(0, 65535), help="Port of the default listen address.")
+@setting(
+    "--metrics-port",
+    "control.metrics_port",
+    metavar="PORT",
+    help="Port of /metrics on loopback. [default: 9810]",
+)
+@setting(
+    "--placement",
+    "policy.placement",
+    metavar="NAME",
+    help="One process for the model (shared) or two (split). [default: auto]",
+)
+@setting(
     "--plan",
+    "policy.plan",
     metavar="NAME",
     help="The memory plan; swarmd doctor memory lists them. [default: auto]",
 )
-@click.option("--solo", is_flag=True, help="No network: train on own rollouts only.")
+@setting("--solo", "swarm.solo", is_flag=True, help="No network: train on own rollouts only.")
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop after round N.")
 @data_dir_option
 @config_options
@@ -58,13 +85,11 @@ def start(**options: Any) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.DEBUG if options["verbose"] else logging.WARNING, handlers=[handler])
-    from swarmd.config import load_config
     from swarmd.files.datadir import claim, locate
 
     data_dir = locate(options["data_dir"])
     claim(data_dir)
-    path = Path(options["config_path"]) if options["config_path"] else None
-    config = load_config(flags=flags, path=path, data_dir=data_dir.root)
+    config = load(flags, options["config_path"], data_dir)
 
     import trio
 
@@ -82,46 +107,9 @@ def say(line: str) -> None:
         print(readable(line), flush=True)
 
 
-# Which setting each option stands for.
-_SETTINGS = {
-    "model": "policy.model",
-    "device": "policy.device",
-    "placement": "policy.placement",
-    "plan": "policy.plan",
-    "swarm_name": "swarm.name",
-    "mix": "experience.mix",
-    "completions": "experience.completions",
-    "tasks": "questions.datasets",
-    "listen": "swarm.listen",
-    "metrics_port": "control.metrics_port",
-}
-
-
-def _flags(options: dict[str, Any]) -> dict[str, Any]:
-    flags: dict[str, Any] = {}
-    if options["port"] is not None:
-        if options["listen"]:
-            raise ConfigError("--port and --listen exclude each other", fix="write the port into --listen")
-        flags["swarm.listen"] = f"/ip4/0.0.0.0/tcp/{options['port']}"
-    for option, key in _SETTINGS.items():
-        if options[option] is not None:
-            flags[key] = options[option]
-    if options["bootstrap"]:
-        flags["swarm.bootstrap"] = list(options["bootstrap"])
-    if options["solo"]:
-        flags["swarm.solo"] = True
-    return flags | parse_settings(options["settings"])
-
-
-def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
-    """`--set section.key=value` as a mapping. Raises ConfigError when there is no `=`."""
-    parsed = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or "." not in key:
-            raise ConfigError(
-                f"--set {setting!r} is not SECTION.KEY=VALUE",
-                fix="for example --set update.learning_rate=1e-5",
-            )
-        parsed[key.strip()] = value.strip()
-    return parsed
+def _flags(options: Mapping[str, Any]) -> dict[str, Any]:
+    if options["port"] is None:
+        return flags_of(options)
+    if options["swarm__listen"]:
+        raise ConfigError("--port and --listen exclude each other", fix="write the port into --listen")
+    return {"swarm.listen": f"/ip4/0.0.0.0/tcp/{options['port']}", **flags_of(options)}

@@ -6,9 +6,15 @@ The descriptions are the reference manual; `docs/reference/config.md` is generat
 import re
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from swarmd.config.model_sections import PolicySettings, UpdateSection
+from swarmd.config.model_sections import (
+    LEARNING_RATE,
+    TINY,
+    TINY_LEARNING_RATE,
+    PolicySettings,
+    UpdateSection,
+)
 from swarmd.config.section import Section, listed
 from swarmd.config.trust_section import TrustSettings
 
@@ -169,7 +175,7 @@ class ControlSettings(Section):
 
 
 class Config(Section):
-    """All sections."""
+    """All sections. Where 0 stands for the model's own default, a `Config` holds that default: no reader ever meets the 0."""
 
     policy: PolicySettings = PolicySettings()
     update: UpdateSection = UpdateSection()
@@ -180,6 +186,16 @@ class Config(Section):
     evaluate: EvaluateSettings = EvaluateSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     control: ControlSettings = ControlSettings()
+
+    @field_validator("update")
+    @classmethod
+    def _own_learning_rate(cls, value: UpdateSection, info: ValidationInfo) -> UpdateSection:
+        policy = info.data.get("policy")  # absent where it is not valid itself
+        if value.learning_rate or policy is None:
+            return value
+        return value.model_copy(
+            update={"learning_rate": TINY_LEARNING_RATE if policy.model == TINY else LEARNING_RATE}
+        )
 
     @property
     def num_external(self) -> int:

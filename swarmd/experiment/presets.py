@@ -16,7 +16,6 @@ class Rates:
 
     Attributes:
         prompt_tokens, completion_tokens: mean lengths.
-        tokens_max: the longest completion.
         generate_tokens_s: completion tokens generated a second, by as many sequences at once as a round has.
         sequence_tokens_s: the most that one sequence grows a second.
         update_tokens_s: tokens, prompts included, that an update takes a second.
@@ -27,7 +26,6 @@ class Rates:
 
     prompt_tokens: float
     completion_tokens: float
-    tokens_max: int
     generate_tokens_s: float
     sequence_tokens_s: float
     update_tokens_s: float
@@ -71,7 +69,6 @@ _TINY = {"policy.device": "cpu", "policy.threads": "1", "evaluate.completions": 
 _TINY_RATES = Rates(
     prompt_tokens=12,
     completion_tokens=5,
-    tokens_max=16,
     generate_tokens_s=5000,
     sequence_tokens_s=120,
     update_tokens_s=10_000,
@@ -85,7 +82,6 @@ _TINY_RATES = Rates(
 _PAPER_RATES = Rates(
     prompt_tokens=300,
     completion_tokens=256,
-    tokens_max=256,
     generate_tokens_s=50_000,
     sequence_tokens_s=200,
     update_tokens_s=30_000,

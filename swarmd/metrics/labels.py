@@ -4,8 +4,6 @@ ORIGINS = ("local", "external")
 PHASES = ("starting", "idle", "wait", "update", "evaluate")
 WORKERS = ("network", "generation", "update", "scorer")
 RESTART_REASONS = ("crash", "killed", "hang", "start")
-# The memory plans in order; `swarmd.policy.plans.ladder` has them too.
-MEMORY_PLANS = ("resident", "time-share", "checkpointing", "adam-8bit", "host-optimizer", "lora")
 SKIP_REASONS = ("no_data", "zero_advantage", "non_finite", "oom", "failed")
 DISCARD_REASONS = (
     "held_out",

@@ -15,13 +15,13 @@ from swarmd import __version__
 from swarmd.metrics.labels import (
     CONTROL_ENDS,
     CONTROL_SOCKETS,
-    MEMORY_PLANS,
     PHASES,
     RESTART_REASONS,
     WORKERS,
 )
 from swarmd.metrics.swarm import SwarmMetrics
 from swarmd.metrics.training import TrainingMetrics
+from swarmd.optimizers import PLAN_NAMES
 
 # A 1 s timer's delay: a healthy loop is below 10 ms, a heartbeat (1 s) is in danger above 500 ms.
 _LAG_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
@@ -67,7 +67,7 @@ class Metrics(SwarmMetrics, TrainingMetrics):
 
     def set_memory_plan(self, name: str) -> None:
         """Exactly one plan is 1."""
-        for plan in MEMORY_PLANS:
+        for plan in PLAN_NAMES:
             self.memory_plan.labels(plan).set(1 if plan == name else 0)
 
     def count_connection(self, name: str, end: str) -> None:
@@ -109,9 +109,7 @@ class Metrics(SwarmMetrics, TrainingMetrics):
             socket=CONTROL_SOCKETS,
             end=CONTROL_ENDS,
         )
-        self.memory_plan = self._gauge(
-            "memory_plan", "State set: the memory plan in force.", plan=MEMORY_PLANS
-        )
+        self.memory_plan = self._gauge("memory_plan", "State set: the memory plan in force.", plan=PLAN_NAMES)
         self.memory_plan_changes = self._counter(
             "memory_plan_changes", "Changes of the memory plan while running."
         )

@@ -22,10 +22,6 @@ from swarmd.processes.records import typed
 from swarmd.processes.supervise import ChildSpec
 from swarmd.protocol.manifest import Manifest
 
-# The model's own defaults. The embedded policy is small and its answers short: measured, see swarmd/tiny. 1e-6 is what the public
-# trainers of this algorithm use for real models; the paper's text says 1e-3, at which a 0.5 B policy falls apart.
-TINY_LEARNING_RATE, LEARNING_RATE = 3e-4, 1e-6
-TINY_TOKENS_MAX, TOKENS_MAX = 16, 256
 # A checkpoint holds fp32 weights and two moments of the same size; what the policy room leaves free comes on top.
 CHECKPOINT_BYTES_PER_PARAMETER, RESERVE_BYTES = 12, 64 * 2**20
 
@@ -85,23 +81,12 @@ def count_gpus(root: Path = Path("/proc/driver/nvidia/gpus")) -> int:
     return len(list(root.iterdir())) if root.is_dir() else 0
 
 
-def policy_settings(config: Config, model: ResolvedModel) -> dict[str, Any]:
-    """What the policy reads, as one plain dict, with the model's own defaults where the configuration says 0."""
-    settings = config.policy.model_dump() | config.update.model_dump()
-    tiny = model.kind == "tiny"
-    settings["learning_rate"] = settings["learning_rate"] or (TINY_LEARNING_RATE if tiny else LEARNING_RATE)
-    settings["tokens_max"] = settings["tokens_max"] or (TINY_TOKENS_MAX if tiny else TOKENS_MAX)
-    settings["checkpoints_keep"] = config.checkpoint.keep
-    return settings
-
-
 def child_specs(
     config: Config,
     data_dir: DataDir,
     *,
     seed: bytes,
     manifest: Manifest,
-    model: ResolvedModel,
     model_dir: Path,
     placement: Placement,
     plan: Callable[[], str] = lambda: "auto",
@@ -125,15 +110,16 @@ def child_specs(
             "roles": list(roles),
             "model_dir": str(model_dir),
             "device": device,
-            "threads": config.policy.threads,
+            "config": config.model_dump_json(),
             "checkpoints_dir": str(data_dir.checkpoints),
             "devices": list(devices),
+            "plans": list(plans),
+            "plan_key": plan_key,
         }
-        settings = policy_settings(config, model) | {"plans": list(plans), "plan_key": plan_key}
         return ChildSpec(
             name,
             "swarmd.policy.service:PolicyService",
-            lambda: {**args, "settings": {**settings, "plan": plan()}},
+            lambda: {**args, "plan": plan()},
             data_dir.log(name),
             env=env,
         )

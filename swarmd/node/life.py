@@ -155,7 +155,6 @@ def _make_children(node: Node, model_dir: Path, ingest: Callable[[Accepted], Non
         node.data_dir,
         seed=node.seed,
         manifest=node.manifest,
-        model=node.model,
         model_dir=model_dir,
         placement=node.placement,
         plan=lambda: node.memory.name,

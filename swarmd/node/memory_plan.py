@@ -1,13 +1,28 @@
-"""The memory plan in force: who may change it, who hears of it, and when a killed process counts as a lack of memory."""
+"""A node's memory plan: chosen from the settings before anything is downloaded or spawned, and followed while the node runs.
 
+`MemoryPlan` knows who may change the plan, who hears of it, and when a killed process counts as a lack of memory. No torch.
+"""
+
+import hashlib
+import importlib.util
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from swarmd.clients.events import PlanChanged
+from swarmd.config import Config
 from swarmd.loops.ports import Say
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
+from swarmd.node.children import Placement
+from swarmd.policy.model.folder import ResolvedModel
+from swarmd.policy.plans.choice import Choice, choose, price
+from swarmd.policy.plans.ladder import installed, ladder
+from swarmd.policy.plans.needs import Where, Work
+from swarmd.policy.plans.report import required, start_line
+from swarmd.policy.plans.room import Room, look
+from swarmd.policy.plans.shape import read_shape
 
 log = logging.getLogger(__name__)
 # One kill of the updating process may be anybody's: an operator's, a chaos test's. Two in the same round are not chance. At one, an
@@ -70,3 +85,78 @@ class MemoryPlan:
         if later:
             why = "the kernel killed the process that updates"
             self.changed(PlanChanged(number, self.name, later[0], why))
+
+
+class Beginning(NamedTuple):
+    """The plan to begin with, all plans in order, and the key under which a checkpoint remembers them."""
+
+    plan: str = ""
+    plans: tuple[str, ...] = ()
+    key: str = ""
+
+
+def begin(
+    config: Config, model: ResolvedModel, placement: Placement, state: Mapping[str, Any], say: Say
+) -> Beginning:
+    """The plans of a node that starts; empty where the model does not say how large it is.
+
+    Args:
+        state: of the newest checkpoint; a plan that an earlier run of the same work had stepped down to is taken up again.
+
+    Raises:
+        OutOfMemory: no plan fits, and nothing has been downloaded yet.
+    """
+    choice = memory_choice(config, model, placement)
+    if choice is None:
+        say(f"! memory     {model.name} does not tell its sizes: what it needs is not known")
+        return Beginning()
+    key = _plan_key(choice, config)
+    if state.get("plan_key") == key and not choice.forced:
+        choice = memory_choice(config, model, placement, last=state["plan"]) or choice
+    say(start_line(choice))
+    return Beginning(required(choice).plan.name, choice.names, key)
+
+
+def memory_choice(
+    config: Config,
+    model: ResolvedModel,
+    placement: Placement,
+    *,
+    last: str | None = None,
+    room: Room | None = None,
+) -> Choice | None:
+    """The memory plan of a node, before anything is downloaded; None where the model does not say how large it is.
+
+    With two devices it is the update's: generation there has one plan only, and vLLM or torch says when that does not fit.
+
+    Args:
+        last: the plan that an earlier run of the same work had stepped down to.
+        room: for tests; looked at when None.
+    """
+    shape = read_shape(model)
+    if shape is None:
+        return None
+    device = placement.update
+    alone = placement.generation != device
+    engine = _engine_of(config, placement.generation)
+    where = Where(device, engine, generates=not alone, apart=placement.kind == "split" and not alone)
+    can_sleep = engine == "vllm" and device != "cpu" and placement.kind == "shared"
+    plans = ladder(config.update, device, can_sleep=can_sleep, optimizers=installed())
+    priced = price(shape, Work.of(config), where, plans)
+    return choose(device, room or look(device), priced, config.policy.plan, last, shape.num_parameters)
+
+
+def _engine_of(config: Config, device: str) -> str:
+    """Which engine will generate on `device`, as far as can be told without loading it."""
+    wanted = config.policy.engine
+    if wanted != "auto":
+        return wanted
+    takes = device in ("cuda", "cuda:0") and importlib.util.find_spec("vllm") is not None
+    return "vllm" if takes else "transformers"
+
+
+def _plan_key(choice: Choice, config: Config) -> str:
+    """What has to be the same for a plan that an earlier run stepped down to: the plan it began with, and its work."""
+    work = repr((Work.of(config), config.update.micro_batch_tokens))
+    digest = hashlib.sha256(work.encode()).hexdigest()[:16]
+    return f"{choice.chosen.plan.name if choice.chosen else 'none'} {digest}"

@@ -22,10 +22,8 @@ from swarmd.loops.ports import NowMs, RunBlocking, Say, wall_clock_ms
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.node.children import Placement, count_gpus, place, require_space, weights_directory
-from swarmd.node.memory import memory_choice, plan_key, work_of
-from swarmd.node.memory_plan import MemoryPlan
+from swarmd.node.memory_plan import MemoryPlan, begin
 from swarmd.policy.model.resolve import TINY, ResolvedModel, resolve_device, resolve_model
-from swarmd.policy.plans.report import start_line
 from swarmd.policy.plans.room import num_oom_kills
 from swarmd.policy.state.checkpoints import read_state
 from swarmd.protocol.manifest import Manifest, load_manifest
@@ -105,7 +103,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     placement = place(config.policy.placement, device, count_gpus(), config.update.devices)
     say(f"✓ model      {config.policy.model} on {device}, {placement.kind}")
     state = read_state(data_dir.checkpoints) or {}
-    plan, plans, key = _memory(config, model, placement, state, say)
+    beginning = begin(config, model, placement, state, say)
     require_space(data_dir, model)
     manifest = find_manifest(config, data_dir, state)
     say(f"✓ swarm      {manifest.name} · {len(manifest.datasets)} datasets · topic {manifest.topic}")
@@ -118,7 +116,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     progress = Progress(
         LocalPool(staleness_max=staleness if staleness >= 0 else int(placement.kind == "split"))
     )
-    progress.plan = plan
+    progress.plan = beginning.plan
     metrics = Metrics([d.name for d in manifest.datasets], REFUSALS)
     return Node(
         config=config,
@@ -133,9 +131,9 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         buffer=_open_buffer(config, data_dir, manifest, say),
         metrics=metrics,
         progress=progress,
-        memory=MemoryPlan(plans, progress, metrics, say, num_oom_kills),
+        memory=MemoryPlan(beginning.plans, progress, metrics, say, num_oom_kills),
         trust=open_trust(config, data_dir, say),
-        plan_key=key,
+        plan_key=beginning.key,
         weights_dir=(
             weights_directory(data_dir, model, identity.peer_id) if placement.kind == "split" else None
         ),
@@ -191,25 +189,6 @@ def open_trust(config: Config, data_dir: DataDir, say: Say) -> Trust:
         settings.quota_burst_s,
     )
     return Trust(standings, Quotas(limits if settings.quotas == "on" else None, standings.proven))
-
-
-def _memory(
-    config: Config, model: ResolvedModel, placement: Placement, state: Mapping[str, Any], say: Say
-) -> tuple[str, tuple[str, ...], str]:
-    """The memory plan to begin with, all plans, and the key under which a checkpoint remembers them.
-
-    Raises:
-        OutOfMemory: none fits, and nothing has been downloaded yet.
-    """
-    choice = memory_choice(config, model, placement)
-    if choice is None:
-        say(f"! memory     {model.name} does not tell its sizes: what it needs is not known")
-        return "", (), ""
-    key = plan_key(choice, work_of(config, model))
-    if state.get("plan_key") == key and not choice.forced:
-        choice = memory_choice(config, model, placement, last=state["plan"]) or choice
-    say(start_line(choice))
-    return choice.required().plan.name, choice.names, key
 
 
 def _open_buffer(config: Config, data_dir: DataDir, manifest: Manifest, say: Say) -> SwarmBuffer:

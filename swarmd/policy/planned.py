@@ -5,26 +5,24 @@ before is taken up again, and the round is lost.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from typing import Any
 
 from torch import Tensor
 
 from swarmd.clients.events import PlanChanged
+from swarmd.config import Config
 from swarmd.errors import ConfigError, OutOfMemory
 from swarmd.policy.memory import free_memory, is_out_of_memory
-from swarmd.policy.options import PolicyOptions
-from swarmd.policy.plans.ladder import Plan, after, at_least, ladder
-from swarmd.policy.update.learner import Learner, TokenRollout, UpdateSettings, UpdateStats
+from swarmd.policy.plans.ladder import Execution, Plan, after, at_least, ladder
+from swarmd.policy.update.floor import Floors
+from swarmd.policy.update.learner import NO_FLOORS, Learner, TokenRollout, UpdateStats
 
 Emit = Callable[[PlanChanged], None]
 
 
-def plans_of(options: PolicyOptions, device: str) -> tuple[Plan, ...]:
+def plans_of(config: Config, names: Sequence[str], device: str) -> tuple[Plan, ...]:
     """The plans that the daemon named, or where it named none all that need nothing of the engine."""
-    can_sleep = "time-share" in options.plans
-    plans = ladder(device, can_sleep=can_sleep, optimizer=options.update.optimizer)
-    return tuple(plan for plan in plans if not options.plans or plan.name in options.plans)
+    plans = ladder(config.update, device, can_sleep="time-share" in names)
+    return tuple(plan for plan in plans if not names or plan.name in names)
 
 
 class PlannedLearner:
@@ -32,7 +30,7 @@ class PlannedLearner:
 
     Args:
         build: makes a learner on the policy's model, whose weights outlive every learner.
-        settings: as configured; a plan changes some of them.
+        config: as the operator gave it.
         plans: in order.
         name: of the plan to begin with; one that `plans` lack gives way to the next in order.
         emit: told of each change of plan.
@@ -41,54 +39,55 @@ class PlannedLearner:
 
     def __init__(
         self,
-        build: Callable[[UpdateSettings], Learner],
-        settings: UpdateSettings,
+        build: Callable[[Config, Execution], Learner],
+        config: Config,
         *,
         plans: Sequence[Plan],
         name: str,
         emit: Emit,
         sleep: Callable[[], None],
     ) -> None:
-        self._build, self._base = build, settings
+        self._build, self._config = build, config
         self._plans, self._emit, self._sleep = tuple(plans), emit, sleep
         self.plan = at_least(self._plans, name)
-        self._learner: Learner | None = build(self._settings(self.plan))
+        self._learner: Learner | None = build(config, self.plan.how)
 
     @property
     def learner(self) -> Learner:
         """The learner of the plan in force, built anew where the last one could not be."""
         if self._learner is None:
-            self._rebuild(self._settings(self.plan), {})
+            self._rebuild(self.plan.how, {})
         assert self._learner is not None
         return self._learner
 
-    def adjust(self, **changes: Any) -> None:
-        """Change settings that no plan has to do with."""
-        self._base = replace(self._base, **changes)
-        self.learner.settings = replace(self.learner.settings, **changes)
+    def reconfigure(self, config: Config) -> None:
+        """Take other settings, under which the optimizer stays as it is."""
+        self._config = self.learner.config = config
 
-    def update(self, training_set: Sequence[TokenRollout], round: int) -> UpdateStats:
+    def update(
+        self, training_set: Sequence[TokenRollout], round: int, floors: Floors = NO_FLOORS
+    ) -> UpdateStats:
         """`Learner.update`, under this plan or a later one.
 
         Raises:
             OutOfMemory: it fits under none. Weights and plan are as they were; moments too, unless a plan with another
                 optimizer was tried.
         """
-        first, found = self.plan, self._attempt(training_set)
+        first, found = self.plan, self._attempt(training_set, floors)
         while isinstance(found, str):
             if not self._step_down(round, found):
                 self._give_up(first, round, found)
-            found = self._attempt(training_set)
+            found = self._attempt(training_set, floors)
         if found.skipped == "oom":  # after the first of several steps, which cannot be taken twice
             self._step_down(round, "a later step of the round did not fit")
         return found
 
-    def _attempt(self, training_set: Sequence[TokenRollout]) -> UpdateStats | str:
+    def _attempt(self, training_set: Sequence[TokenRollout], floors: Floors) -> UpdateStats | str:
         """What came of it, or why memory ran out. Only a text: the exception holds the tensors of its frames."""
         try:
-            if self.plan.engine_sleeps:
+            if self.plan.how.engine_sleeps:
                 self._sleep()
-            return self.learner.update(training_set)
+            return self.learner.update(training_set, floors)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -126,16 +125,16 @@ class PlannedLearner:
 
         Moments stay where the optimizer stays, masters wherever there are any on both sides; both wait on the host meanwhile.
         """
-        settings, before = self._settings(plan), self.learner.settings
-        if settings.optimizer == before.optimizer:
-            self.learner.use(settings)
+        before = self.learner.how
+        if plan.how.optimizer == before.optimizer:
+            self.learner.use(plan.how)
             return ""
         carried = {
             key: kept.cpu() for key, kept in self.learner.optimizer_tensors().items() if _is_master(key)
         }
         self.learner.release()
         try:
-            self._rebuild(settings, carried)
+            self._rebuild(plan.how, carried)
         except (ConfigError, OutOfMemory, RuntimeError, MemoryError) as error:
             if not isinstance(error, ConfigError | OutOfMemory) and not is_out_of_memory(error):
                 raise
@@ -146,17 +145,14 @@ class PlannedLearner:
         self._rebuild(before, carried)
         return trouble
 
-    def _rebuild(self, settings: UpdateSettings, masters: dict[str, Tensor]) -> None:
+    def _rebuild(self, how: Execution, masters: dict[str, Tensor]) -> None:
         self._learner = None
         free_memory()
-        learner = self._build(settings)
+        learner = self._build(self._config, how)
         learner.weights_changed()  # they are no longer those of the model's folder
         if masters and masters.keys() <= learner.optimizer_tensors().keys():
             learner.load_optimizer_tensors(masters)
         self._learner = learner
-
-    def _settings(self, plan: Plan) -> UpdateSettings:
-        return replace(self._base, **plan.settings(asdict(self._base)))
 
 
 def _is_master(key: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 
 from swarmd.clients.events import CheckpointSkipped, OptimizerRestarted, PolicyEvent
+from swarmd.config import Config
 from swarmd.errors import ChildDied, DiskFull, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.generation.choose import open_engine
@@ -19,15 +20,15 @@ from swarmd.policy.generation.engine import Engine, Sampled, Sampling
 from swarmd.policy.generation.vllm_process import end_process
 from swarmd.policy.model.loading import context_tokens_max, load_model, load_tokeniser
 from swarmd.policy.model.tokenise import Tokeniser
-from swarmd.policy.options import PolicyOptions
 from swarmd.policy.planned import PlannedLearner, plans_of
+from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.state import checkpoints, weights
 from swarmd.policy.state.resume import load_checkpoint
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.training_set import token_rollouts
 from swarmd.policy.update import mismatch
 from swarmd.policy.update.floor import Floor
-from swarmd.policy.update.learner import Learner, UpdateSettings
+from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.parallel import learner_on
 
 
@@ -39,10 +40,12 @@ class PolicyService:
         roles: `generate`, `update`, or both.
         model_dir: a Hugging Face folder.
         device: `cpu`, `cuda`, `cuda:N` or `mps`.
-        threads: CPU threads; 0 lets torch choose.
-        settings: see `PolicyOptions.from_settings`.
+        config: the node's `Config`, in JSON.
         checkpoints_dir: where checkpoints lie; None for a node that keeps none.
         devices: those that the update spreads over, `device` the first; `device` alone when empty.
+        plan: the memory plan to begin with.
+        plans: all that this device has; see `planned.plans_of`.
+        plan_key: what a checkpoint keeps beside the plan; without one it keeps neither.
     """
 
     OPS: ClassVar[frozenset[str]] = frozenset(
@@ -56,19 +59,22 @@ class PolicyService:
         roles: Sequence[str],
         model_dir: str,
         device: str,
-        threads: int,
-        settings: dict[str, Any],
+        config: str,
         checkpoints_dir: str | None,
         devices: Sequence[str] = (),
+        plan: str = "auto",
+        plans: Sequence[str] = (),
+        plan_key: str = "",
     ) -> None:
         self._emit = emit
         self._roles = frozenset(roles)
         self._model_dir = Path(model_dir)
         self._device = device
         self._devices = tuple(devices) or (device,)
-        self._threads = threads
-        self._options = PolicyOptions.from_settings(settings)
-        self._model_name = self._options.model or self._model_dir.name
+        self._config = Config.model_validate_json(config)
+        self._model_name = self._config.policy.model
+        self._plan, self._plan_key = plan, plan_key
+        self._plans = plans_of(self._config, plans, device)
         self._checkpoints = Path(checkpoints_dir) if checkpoints_dir else None
         self._version = 0
         self._model: Any = None
@@ -79,7 +85,7 @@ class PolicyService:
             0  # of the weights that an engine keeps; None: not the present ones
         )
         self._learner: PlannedLearner | None = None
-        self._floor = Floor()
+        self._floor = Floor(self._config.update.external_logp_min)
 
     def start(self) -> dict[str, Any]:
         """Load the model, then the newest good checkpoint over it; what `info` says, plus `state`, `resumed_from`, `skipped`.
@@ -90,31 +96,31 @@ class PolicyService:
             StateError: the checkpoints are another model's, or a later program's.
         """
         started = time.perf_counter()
-        if self._threads:
-            torch.set_num_threads(self._threads)
+        if threads := self._config.policy.threads:
+            torch.set_num_threads(threads)
         self._tokeniser = load_tokeniser(self._model_dir)
         if "update" in self._roles:
             self._learner = PlannedLearner(
                 self._build_learner,
-                self._options.update,
-                plans=plans_of(self._options, self._device),
-                name=self._options.plan,
+                self._config,
+                plans=self._plans,
+                name=self._plan,
                 emit=self._emit,
                 sleep=self._put_engine_to_sleep,
             )
         if "generate" in self._roles:
             self._engine, self._engine_note = open_engine(
-                self._options,
+                self._config.policy,
                 device=self._device,
                 model_dir=self._model_dir,
                 tokeniser=self._tokeniser,
                 model=self._load_model,
+                can_sleep=any(plan.how.engine_sleeps for plan in self._plans),
             )
         if self._learner:
             # An engine in another process is one with weights of its own.
             apart = self._engine is None or self._engine.keeps_weights
-            wanted = self._options.update.mismatch
-            self._learner.adjust(mismatch=mismatch.resolve(wanted, engine_keeps_weights=apart))
+            self._learner.reconfigure(mismatch.resolve(self._config, engine_keeps_weights=apart))
         found = self._resume()
         return self.info() | {
             "resumed_from": found.path.name if found.path else None,
@@ -134,8 +140,8 @@ class PolicyService:
             "engine_note": self._engine_note,
             "roles": sorted(self._roles),
             "has_chat_template": self._tokeniser.has_chat_template,
-            "tokens_max": self._options.tokens_max,
-            "mismatch": self._learner.learner.settings.mismatch if self._learner else None,
+            "tokens_max": self._config.policy.tokens_max,
+            "mismatch": self._learner.learner.config.update.mismatch if self._learner else None,
             "plan": self._learner.plan.name if self._learner else "",
         }
 
@@ -184,14 +190,11 @@ class PolicyService:
         started = time.perf_counter()
         scored = [ScoredRollout.from_wire(rollout) for rollout in rollouts]
         training_set = token_rollouts(
-            scored, self._tokeniser, self._options, context_tokens_max(self._model.config)
+            scored, self._tokeniser, self._config, context_tokens_max(self._model.config)
         )
-        if self._options.floor_follows:
-            self._floor.observe(training_set)
-            floors = self._floor.value
-            learner.adjust(external_logp_min=floors.mean, external_token_logp_min=floors.token)
+        self._floor.observe(training_set)
         try:
-            stats = learner.update(training_set, round)
+            stats = learner.update(training_set, round, self._floor.value)
         except ChildDied as error:  # of a rank: the round may be half done, and only the checkpoint is sure
             end_process(error)
         if stats.num_steps:
@@ -268,10 +271,8 @@ class PolicyService:
         self._engine_version = self._version
         return time.perf_counter() - started
 
-    def _build_learner(self, settings: UpdateSettings) -> Learner:
-        return learner_on(
-            self._devices, self._load_model(), settings, model_dir=self._model_dir, threads=self._threads
-        )
+    def _build_learner(self, config: Config, how: Execution) -> Learner:
+        return learner_on(self._devices, self._load_model(), config, how, model_dir=self._model_dir)
 
     def _put_engine_to_sleep(self) -> None:
         if self._engine and self._engine.sleep():
@@ -308,8 +309,8 @@ class PolicyService:
         planned = self._updating()
         if self._checkpoints is None:
             return {"checkpoint": None}
-        if key := self._options.plan_key:
-            state = {**state, "plan": planned.plan.name, "plan_key": key}
+        if self._plan_key:
+            state = {**state, "plan": planned.plan.name, "plan_key": self._plan_key}
         started = time.perf_counter()
         try:
             name = checkpoints.save(
@@ -320,7 +321,7 @@ class PolicyService:
                 weights=weights.named_tensors(self._model),
                 optimizer=planned.learner.optimizer_tensors(),
                 state=state,
-                keep=self._options.checkpoints_keep,
+                keep=self._config.checkpoint.keep,
                 also=state.get("keep_round"),
             )
         except (DiskFull, StateError) as error:

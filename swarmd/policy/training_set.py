@@ -5,41 +5,41 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from swarmd.config import Config
 from swarmd.experience.advantages import advantages
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.policy.model.tokenise import Tokeniser
-from swarmd.policy.options import PolicyOptions
 from swarmd.policy.update.external import claimed_logp
 from swarmd.policy.update.packing import TokenCompletion, TokenRollout
 
 
 def token_rollouts(
-    rollouts: Sequence[ScoredRollout], tokeniser: Tokeniser, options: PolicyOptions, context_tokens_max: int
+    rollouts: Sequence[ScoredRollout], tokeniser: Tokeniser, config: Config, context_tokens_max: int
 ) -> list[TokenRollout]:
     """One token rollout for each scored one, in order.
 
     Own completions keep the ids they were sampled as. Other people's text is tokenised here, with this model's end token where
-    its author finished, and cut at `options.tokens_max`. Advantages come first, from all rewards, and then what does not fit
+    its author finished, and cut at `policy.tokens_max`. Advantages come first, from all rewards, and then what does not fit
     the context is left out: a question too long for this model loses all its completions. Which completions are the best of their
     rollout is likewise decided by all rewards.
 
     An external rollout loses all its completions, too, when one that would be favoured has to be cut: its reward was for an answer
     that comes after the cut, and what comes before it may be anything.
     """
-    result = []
+    result, update = [], config.update
     for rollout in rollouts:
         prompt_ids = tokeniser.prompt_ids(rollout.prompt)
         room = context_tokens_max - len(prompt_ids)
         values_G = advantages(
             rollout.rewards_G,
-            scale=options.advantage_scale,
-            eps=options.advantage_eps,
-            baseline_shift=options.external_baseline_shift if rollout.external else 0.0,
+            scale=update.advantage_scale,
+            eps=update.advantage_eps,
+            baseline_shift=update.external_baseline_shift if rollout.external else 0.0,
         )
         highest = max(rollout.rewards_G)
         tokens_of = _external_tokens if rollout.external else _own_tokens
         made = [
-            (tokens_of(completion, value, tokeniser, min(options.tokens_max, room)), completion.reward)
+            (tokens_of(completion, value, tokeniser, min(config.policy.tokens_max, room)), completion.reward)
             for completion, value in zip(rollout.completions, values_G, strict=True)
             if room > 0
         ]

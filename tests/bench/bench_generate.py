@@ -29,6 +29,7 @@ from swarmd.policy.generation.engine import Sampling
 from swarmd.policy.generation.transformers_engine import TransformersEngine
 from swarmd.processes.frames import FrameReader, encode_frame
 from tests.bench.update_work import build_model
+from tests.policy.settings import config
 
 EOS, PAD = 0, 1
 PROMPTS, COMPLETIONS, PROMPT_TOKENS = 8, 8, (32, 96)
@@ -204,15 +205,18 @@ def write_folder(folder: Path) -> list[str]:
 def worker_rates(folder: Path, prompts: list[str], engine: str, repeats: int) -> list[float]:
     worker = Worker(folder / f"{engine}.log")
     try:
-        settings: dict[str, Any] = {"model": "random", "engine": engine, "tokens_max": VLLM_TOKENS_MAX}
-        settings["generate_batch_tokens"] = VLLM_CACHE_TOKENS
+        settings = config(
+            engine=engine,
+            tokens_max=VLLM_TOKENS_MAX,
+            generate_batch_tokens=VLLM_CACHE_TOKENS,
+            threads=1,
+        )
         worker.call(
             "start",
             roles=["generate"],
             model_dir=str(folder),
             device="cpu",
-            threads=1,
-            settings=settings,
+            config=settings.model_dump_json(),
             checkpoints_dir=None,
         )
         rates = []

@@ -28,13 +28,14 @@ from swarmd.processes.frames import FrameReader, encode_frame
 from swarmd.protocol.manifest import load_manifest
 from swarmd.tiny.corpus import examples
 from tests.bench.update_work import save_policy
+from tests.policy.settings import config
 
 BAR = 2.0
 NUM_ROUNDS = 5
 QUESTIONS = COMPLETIONS = 8
 TOKENS_MAX = 128
 MICRO_BATCH = 64  # TRL's; the fastest that `make bench-update` finds for a model of this size
-SETTINGS = {"tokens_max": TOKENS_MAX, "engine": "transformers"}
+CONFIG = config(tokens_max=TOKENS_MAX, engine="transformers", threads=1).model_dump_json()
 
 
 class Side:
@@ -70,7 +71,7 @@ def side(service: str, folder: str, **args: Any) -> Iterator[Side]:
         theirs.close()
         try:
             found = Side(process, ours)
-            found.ask("start", model_dir=folder, settings=SETTINGS, **args)
+            found.ask("start", model_dir=folder, config=CONFIG, **args)
             yield found
         finally:
             process.kill()
@@ -153,7 +154,7 @@ def main() -> None:
         ]
         for _ in range(1 + NUM_ROUNDS)
     ]
-    ours_args = {"roles": ["generate", "update"], "device": "cpu", "threads": 1, "checkpoints_dir": None}
+    ours_args = {"roles": ["generate", "update"], "device": "cpu", "checkpoints_dir": None}
     with (
         policy_folder() as folder,
         side("swarmd.policy.service:PolicyService", folder, **ours_args) as ours,

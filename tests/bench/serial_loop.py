@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from swarmd.config import Config
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.model.loading import context_tokens_max, load_model, load_tokeniser
-from swarmd.policy.options import PolicyOptions
 from swarmd.policy.training_set import token_rollouts
 from tests.bench.trl_update import TrlOptions, TrlUpdate
 
@@ -24,7 +24,7 @@ class SerialLoop:
         emit: unused.
         model_dir: a Hugging Face folder.
         micro_batch: TRL's `per_device_train_batch_size`; everything else is tuned as `bench_update` says.
-        settings: see `PolicyOptions.from_settings`.
+        config: a `Config` in JSON.
     """
 
     OPS = frozenset({"generate", "update"})
@@ -35,10 +35,10 @@ class SerialLoop:
         *,
         model_dir: str,
         micro_batch: int,
-        settings: dict[str, Any],
+        config: str,
     ) -> None:
         self._model_dir, self._micro_batch = Path(model_dir), micro_batch
-        self._options = PolicyOptions.from_settings(settings)
+        self._config = Config.model_validate_json(config)
 
     def start(self) -> dict[str, Any]:
         torch.set_num_threads(1)
@@ -86,7 +86,7 @@ class SerialLoop:
         started = time.perf_counter()
         scored = [ScoredRollout.from_wire(rollout) for rollout in rollouts]
         training_set = token_rollouts(
-            scored, self._tokeniser, self._options, context_tokens_max(self._model.config)
+            scored, self._tokeniser, self._config, context_tokens_max(self._model.config)
         )
         self._trl.backward(training_set)
         self._trl.step()

@@ -17,7 +17,7 @@ from trl.trainer import utils as trl_utils
 from swarmd.policy.update.learner import TokenRollout
 from tests.bench.update_work import EOS
 
-LEARNING_RATE, GRAD_NORM_MAX = 1e-6, 1.0  # as `UpdateSettings` has them
+LEARNING_RATE, GRAD_NORM_MAX = 1e-6, 1.0  # as tests/policy/settings.py has them
 
 
 @dataclass(frozen=True)

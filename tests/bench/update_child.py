@@ -13,8 +13,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from swarmd.policy.update.learner import Learner, TokenRollout, UpdateSettings
+from swarmd.policy.update.learner import TokenRollout
 from tests.bench.update_work import Work, build_model, build_round
+from tests.policy.settings import learner_with
 
 ON_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if ON_CUDA else "cpu"
@@ -24,7 +25,7 @@ WARM_UP_S = 5.0  # what takes longer is not slower the first time
 class OurSide:
     def __init__(self, shape: str, rollouts: Sequence[TokenRollout]) -> None:
         model = build_model(shape)
-        self._learner = Learner(model.bfloat16() if ON_CUDA else model, UpdateSettings(), device=DEVICE)
+        self._learner = learner_with(model.bfloat16() if ON_CUDA else model, device=DEVICE)
         self._rollouts = rollouts
 
     def update(self, gradients_to: str | None = None) -> float:

@@ -10,16 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from swarmd.cli import main as entry
+from swarmd.cli.contribute import contribute
+from swarmd.cli.doctor import memory
 from swarmd.cli.main import main, swarmd
-from swarmd.cli.run import _flags, parse_settings, say
-from swarmd.config import reference
+from swarmd.cli.maintain import export
+from swarmd.cli.options import parse_settings
+from swarmd.cli.run import _flags, say, start
+from swarmd.config import known_keys, reference
 from swarmd.errors import BY_NAME, ConfigError, NotRunning, StateError
-
-OPTIONS: dict[str, Any] = {
-    "model": None, "device": None, "placement": None, "plan": None,
-    "swarm_name": None, "mix": None, "completions": None, "tasks": None, "listen": None,
-    "metrics_port": None, "port": None, "bootstrap": (), "solo": False, "settings": (),
-}  # fmt: skip
 
 
 def end(monkeypatch: pytest.MonkeyPatch, *arguments: str, error: BaseException | None = None) -> int:
@@ -96,27 +94,37 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, arguments: list[str], code:
     assert end(monkeypatch, *arguments) == code
 
 
+def flags_given(*arguments: str) -> dict[str, Any]:
+    """What `swarmd start` makes of a command line."""
+    return _flags(start.make_context("start", list(arguments)).params)
+
+
 def test_flags_become_settings() -> None:
-    given = {
-        "model": "tiny",
-        "port": 0,
-        "bootstrap": ("a", "b"),
-        "solo": True,
-        "tasks": "gcd,lcm",
-        "settings": ("update.epochs=2",),
-    }
-    assert _flags({**OPTIONS, **given}) == {
+    found = flags_given(
+        *("--model", "tiny", "--port", "0", "--bootstrap", "a", "--bootstrap", "b", "--solo"),
+        *("--tasks", "gcd,lcm", "--metrics-port", "0", "--set", "update.epochs=2"),
+    )
+    assert found == {
         "policy.model": "tiny",
         "swarm.listen": "/ip4/0.0.0.0/tcp/0",
-        "swarm.bootstrap": ["a", "b"],
+        "swarm.bootstrap": ("a", "b"),
         "swarm.solo": True,
         "questions.datasets": "gcd,lcm",
+        "control.metrics_port": "0",
         "update.epochs": "2",
     }
 
 
 def test_what_is_not_given_is_no_setting() -> None:
-    assert _flags(OPTIONS) == {}
+    assert flags_given() == {}
+
+
+def test_every_option_of_a_setting_names_one_that_exists() -> None:
+    commands = (start, memory, export, contribute)
+    names = {parameter.name or "" for command in commands for parameter in command.params}
+    found = {name.replace("__", ".") for name in names if "__" in name}
+    assert len(found) >= 12
+    assert found <= set(known_keys())
 
 
 @pytest.mark.parametrize("setting", ["", "=", "a=b", "section.key", "key"])

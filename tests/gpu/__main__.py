@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 HERE = Path(__file__).parent
-OPTIONAL = ("pytest", "pydantic", "msgpack", "vllm", "bitsandbytes", "peft", "flash_attn", "pynvml")
+OPTIONAL = ("pytest", "msgpack", "vllm", "bitsandbytes", "peft", "flash_attn", "pynvml")
 NOTHING_SHOWN = 5
 ErrorInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
 

@@ -5,9 +5,9 @@ import time
 import torch
 
 from swarmd.policy.update.attention_flex import choices
-from swarmd.policy.update.learner import Learner, UpdateSettings
 from tests.gpu.case import DEVICE, GpuCase, peak_bytes, synchronise
 from tests.gpu.rounds import PAPER, REAL_SHAPE, build, round_of
+from tests.policy.settings import learner_with
 
 MATRIX = 8192 if DEVICE == "cuda" else 256
 NUM_UPDATES = 3
@@ -34,7 +34,7 @@ class HalfBillion(GpuCase):
         num_parameters = sum(parameter.numel() for parameter in model.parameters())
         embedding = model.get_input_embeddings().weight
         before = embedding.detach().float().clone()
-        learner = Learner(model, UpdateSettings(learning_rate=1e-6), device=DEVICE)
+        learner = learner_with(model, learning_rate=1e-6, device=DEVICE)
         best_s = float("inf")
         for seed in range(NUM_UPDATES):
             rollouts = round_of(PAPER, embedding.shape[0], seed=seed)

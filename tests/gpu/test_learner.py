@@ -3,17 +3,18 @@
 import torch
 from torch import Tensor
 
-from swarmd.policy.update.learner import Learner, UpdateSettings
+from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.masters import MasterWeights
 from swarmd.policy.update.packing import first_fit
 from swarmd.policy.update.passes import packed_pass, plain_pass
 from swarmd.policy.update.weighting import weigh
 from tests.gpu.case import DEVICE, GpuCase
 from tests.gpu.rounds import SMALL, TOY, build, round_of
+from tests.policy.settings import config, execution, learner_with
 
 VOCAB = int(str(TOY["vocab_size"]))
 # The large epsilon keeps Adam from dividing a gradient that is rounding by its own size, so that two runs can be compared.
-SETTINGS = UpdateSettings(learning_rate=1e-3, eps=1e-3, micro_batch_tokens=96)
+SETTINGS = config(learning_rate=1e-3, adam_eps=1e-3), execution(micro_batch_tokens=96)
 NARROW, WIDE = torch.bfloat16, torch.float32
 
 
@@ -22,8 +23,8 @@ def gradients(device: str, dtype: torch.dtype, *, packed: bool) -> dict[str, Ten
     model = build(TOY, dtype, device=device, spread=0.15)
     masters = MasterWeights(model)
     run = packed_pass if packed else plain_pass
-    for pack in first_fit(weigh(round_of(SMALL, VOCAB), SETTINGS), SETTINGS.micro_batch_tokens):
-        run(model, masters, pack, SETTINGS, True)
+    for pack in first_fit(weigh(round_of(SMALL, VOCAB), SETTINGS[0]), SETTINGS[1].micro_batch_tokens):
+        run(model, masters, pack, *SETTINGS, True)
     return {name: gradient.float().cpu() for name, gradient in masters.gradients().items()}
 
 
@@ -62,7 +63,7 @@ class PassesOnCuda(GpuCase):
 
     def test_the_self_check_passes_in_both_precisions(self) -> None:
         for dtype in (WIDE, NARROW):
-            learner = Learner(build(TOY, dtype, spread=0.15), SETTINGS, device=DEVICE)
+            learner = Learner(build(TOY, dtype, spread=0.15), *SETTINGS, device=DEVICE)
             stats = learner.update(round_of(SMALL, VOCAB))
             self.report(f"{dtype}: {stats.self_check}")
             self.assertTrue(stats.fast_path, stats.self_check)
@@ -72,7 +73,7 @@ class UpdatesOnCuda(GpuCase):
     def test_three_updates_end_where_the_cpus_end(self) -> None:
         ends = []
         for device in ("cpu", DEVICE):
-            learner = Learner(build(TOY, WIDE, device=device, spread=0.15), SETTINGS, device=device)
+            learner = Learner(build(TOY, WIDE, device=device, spread=0.15), *SETTINGS, device=device)
             before = snapshot(learner.model)
             for seed in range(3):
                 self.assertEqual(learner.update(round_of(SMALL, VOCAB, seed=seed)).num_steps, 1)
@@ -82,7 +83,7 @@ class UpdatesOnCuda(GpuCase):
         self.assertLess(apart, 1e-3)
 
     def test_a_small_step_survives_in_the_masters_of_a_bfloat16_model(self) -> None:
-        learner = Learner(build(TOY, NARROW), UpdateSettings(learning_rate=1e-6), device=DEVICE)
+        learner = learner_with(build(TOY, NARROW), learning_rate=1e-6, device=DEVICE)
         name = "model.layers.0.mlp.up_proj.weight"
         before = learner.model.get_parameter(name).detach().clone()
         learner.update(round_of(SMALL, VOCAB))
@@ -97,11 +98,11 @@ class UpdatesOnCuda(GpuCase):
 
     def test_a_learner_restored_from_its_tensors_goes_on_as_if_it_had_not_stopped(self) -> None:
         for dtype in (WIDE, NARROW):
-            learner = Learner(build(TOY, dtype), SETTINGS, device=DEVICE)
+            learner = Learner(build(TOY, dtype), *SETTINGS, device=DEVICE)
             learner.update(round_of(SMALL, VOCAB))
             model = build(TOY, dtype)
             model.load_state_dict(learner.model.state_dict())
-            restored = Learner(model, SETTINGS, device=DEVICE)
+            restored = Learner(model, *SETTINGS, device=DEVICE)
             restored.load_optimizer_tensors(
                 {n: t.cpu().clone() for n, t in learner.optimizer_tensors().items()}
             )
@@ -116,7 +117,7 @@ class UpdatesOnCuda(GpuCase):
     def test_checkpointing_changes_no_gradient(self) -> None:
         found = []
         for checkpointing in (False, True):
-            settings = UpdateSettings(micro_batch_tokens=96, gradient_checkpointing=checkpointing)
-            learner = Learner(build(TOY, WIDE, spread=0.15), settings, device=DEVICE)
+            model = build(TOY, WIDE, spread=0.15)
+            learner = learner_with(model, micro_batch_tokens=96, checkpointing=checkpointing, device=DEVICE)
             found.append(learner.gradients(round_of(SMALL, VOCAB))[1])
         self.assertLess(difference(found[1], found[0]), 1e-4)

@@ -1,29 +1,28 @@
 """Every kind of optimizer on CUDA: it takes the CPU's AdamW's step (LoRA its own), and goes on from what it saved."""
 
-from dataclasses import replace
-
 import torch
 
-from swarmd.policy.update.learner import Learner, UpdateSettings
+from swarmd.optimizers import OPTIMIZER
+from swarmd.policy.update.learner import Learner
 from tests.gpu.case import DEVICE, GpuCase, missing
 from tests.gpu.rounds import SMALL, TOY, build, round_of
 from tests.gpu.test_learner import VOCAB, changes, difference, snapshot
+from tests.policy.settings import learner_with
 
-SETTINGS = UpdateSettings(learning_rate=1e-3, eps=1e-3, micro_batch_tokens=96)
+SETTINGS = {"learning_rate": 1e-3, "adam_eps": 1e-3, "micro_batch_tokens": 96}
 # Of a whole update's weight changes, against AdamW on the CPU. Eight bits cost an embedding 4 to 7 % (optimizers/adam_8bit.py).
 LIMITS = {"adamw": 1e-3, "host": 1e-3, "adam-8bit": 0.15}
-NEEDED = {"adam-8bit": "bitsandbytes", "lora": "peft"}
 
 
 def learner(optimizer: str, device: str = DEVICE, dtype: torch.dtype = torch.float32) -> Learner:
     model = build({**TOY, "hidden_size": 128, "intermediate_size": 256}, dtype, device=device, spread=0.15)
-    return Learner(model, replace(SETTINGS, optimizer=optimizer), device=device)
+    return learner_with(model, optimizer=optimizer, device=device, **SETTINGS)
 
 
 class OptimizersOnCuda(GpuCase):
     def require(self, optimizer: str) -> None:
-        if missing(NEEDED.get(optimizer, "torch")):
-            self.skipTest(f"not installed: {NEEDED[optimizer]}")
+        if lacking := missing(OPTIMIZER[optimizer].package):
+            self.skipTest(f"not installed: {', '.join(lacking)}")
 
     def steps_as_adamw_on_the_cpu(self, optimizer: str) -> None:
         self.require(optimizer)

@@ -5,9 +5,9 @@ import gc
 import torch
 
 from swarmd.policy.memory import free_memory, is_out_of_memory
-from swarmd.policy.update.learner import Learner, UpdateSettings
 from tests.gpu.case import GpuCase
 from tests.gpu.rounds import HALF_BILLION, PAPER, build, round_of
+from tests.policy.settings import learner_with
 
 LAYERS = {**HALF_BILLION, "num_hidden_layers": 4}
 VOCAB = int(str(HALF_BILLION["vocab_size"]))
@@ -26,7 +26,7 @@ class OutOfMemoryOnCuda(GpuCase):
         self.addCleanup(torch.cuda.set_per_process_memory_fraction, 1.0)
 
     def test_an_update_that_does_not_fit_leaves_the_weights_and_the_next_one_works(self) -> None:
-        learner = Learner(build(LAYERS, torch.bfloat16), UpdateSettings(), device="cuda")
+        learner = learner_with(build(LAYERS, torch.bfloat16), device="cuda")
         before = [parameter.detach().clone() for parameter in learner.model.parameters()]
         gc.collect()
         torch.cuda.empty_cache()

@@ -1,20 +1,21 @@
 """Measured peak memory against the figure that each plan prints, at Qwen2.5-0.5B's shape: within 10 %."""
 
 import gc
+from dataclasses import replace
 
 import torch
 
+from swarmd.config import UpdateSection
 from swarmd.policy.plans.choice import price
 from swarmd.policy.plans.ladder import Plan, ladder
 from swarmd.policy.plans.needs import Where, Work
 from swarmd.policy.plans.shape import shape_of
-from swarmd.policy.update.learner import Learner, UpdateSettings
+from swarmd.policy.update.learner import Learner
 from tests.gpu.case import DEVICE, GpuCase, missing, peak_bytes
 from tests.gpu.rounds import HALF_BILLION, PAPER, build, round_of
+from tests.policy.settings import config
 
 TOLERANCE = 0.1
-NEEDED = {"adam-8bit": "bitsandbytes", "lora": "peft"}
-BASE = {"micro_batch_tokens": 4096, "head_tile": 1024, "optimizer": "adamw"}
 
 
 class PlansOnCuda(GpuCase):
@@ -24,15 +25,14 @@ class PlansOnCuda(GpuCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.plans = {plan.name: plan for plan in ladder(DEVICE, can_sleep=False)}
+        self.plans = {plan.name: plan for plan in ladder(UpdateSection(), DEVICE, can_sleep=False)}
 
     def peak_is_as_printed(self, name: str) -> None:
         plan = self.plans[name]
-        if lacking := missing(NEEDED.get(plan.optimizer, "torch")):
+        if lacking := missing(plan.how.kind.package):
             self.skipTest(f"not installed: {', '.join(lacking)}")
         printed, outside = self.printed_bytes(plan)
-        settings = UpdateSettings(**{**BASE, **plan.settings(BASE)})
-        learner = Learner(build(HALF_BILLION, torch.bfloat16), settings, device=DEVICE)
+        learner = Learner(build(HALF_BILLION, torch.bfloat16), config(), plan.how, device=DEVICE)
         gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
@@ -53,7 +53,7 @@ class PlansOnCuda(GpuCase):
         """What the table has for the update: tensors, and the process itself."""
         shape = shape_of({**HALF_BILLION, "model_type": "qwen2"})
         assert shape is not None
-        work = Work(prompt_tokens=PAPER.prompt_tokens, tokens_max=PAPER.completion_tokens)
+        work = replace(Work.of(config(tokens_max=PAPER.completion_tokens)), prompt_tokens=PAPER.prompt_tokens)
         where = Where(DEVICE, "transformers", generates=False)
         (priced,) = price(shape, work, where, (plan,))
         rows = {row.name: row.update_bytes for row in priced.needs.rows}

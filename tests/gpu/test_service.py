@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu.case import DEVICE, GpuCase
+from tests.policy.settings import config
 
 PROMPTS = ["Spell this word backward (example: sun -> nus): dup\n"] * 4
 
@@ -18,8 +19,7 @@ def started(device: str, checkpoints: Path | None = None) -> Any:
         roles=["generate", "update"],
         model_dir=str(model_dir()),
         device=device,
-        threads=0,
-        settings={"model": "tiny", "learning_rate": 1e-3, "tokens_max": 16},
+        config=config(model="tiny", learning_rate=1e-3).model_dump_json(),
         checkpoints_dir=str(checkpoints) if checkpoints else None,
     )
     service.start()
@@ -42,8 +42,6 @@ def rollout(service: Any) -> dict[str, Any]:
 
 
 class ServiceOnCuda(GpuCase):
-    needs = ("pydantic",)  # through the configuration's sections, whose keys the service knows
-
     def test_generation_keeps_its_form_and_repeats_with_its_seed(self) -> None:
         service = started(DEVICE)
         first, second = (service.generate(PROMPTS, 8, 1.0, 16, 7)["completions_RG"] for _ in range(2))

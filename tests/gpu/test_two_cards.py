@@ -6,12 +6,13 @@ from pathlib import Path
 import torch
 
 from swarmd.policy.model.loading import load_model
-from swarmd.policy.update.learner import Learner, UpdateSettings
+from swarmd.policy.update.learner import Learner
 from tests.gpu.case import GpuCase
 from tests.gpu.rounds import SMALL, TOY, build, round_of
 from tests.gpu.test_learner import VOCAB, changes, difference, snapshot
+from tests.policy.settings import config, execution
 
-SETTINGS = UpdateSettings(learning_rate=1e-3, eps=1e-3, micro_batch_tokens=96)
+SETTINGS = config(learning_rate=1e-3, adam_eps=1e-3), execution(micro_batch_tokens=96)
 
 
 class TwoCards(GpuCase):
@@ -24,10 +25,10 @@ class TwoCards(GpuCase):
             self.skipTest(f"{torch.cuda.device_count()} GPU, two are needed")
         with tempfile.TemporaryDirectory() as folder:
             build(TOY, torch.float32, device="cpu", spread=0.15).save_pretrained(folder)
-            single = Learner(load_model(Path(folder), "cuda:0"), SETTINGS, device="cuda:0")
+            single = Learner(load_model(Path(folder), "cuda:0"), *SETTINGS, device="cuda:0")
             spread = ParallelLearner(
                 load_model(Path(folder), "cuda:0"),
-                SETTINGS,
+                *SETTINGS,
                 devices=("cuda:0", "cuda:1"),
                 model_dir=Path(folder),
             )

@@ -14,6 +14,7 @@ from swarmd.questions.service import ScorerService
 from swarmd.swarm.service import NetworkService
 from tests.loops.fakes import FakeChild, FakeNetwork, FakePolicy, FakeScorer
 from tests.loops.parts import MANIFEST
+from tests.policy.settings import config
 
 PAIRS = [(FakeScorer, ScorerService), (FakePolicy, PolicyService), (FakeNetwork, NetworkService)]
 
@@ -60,8 +61,7 @@ def policy() -> PolicyService:
         roles=["generate", "update"],
         model_dir=str(download_model(resolve_model("tiny"), lambda done, total: None)),
         device="cpu",
-        threads=1,
-        settings={"model": "tiny", "learning_rate": 1e-4, "tokens_max": 16},
+        config=config(model="tiny", threads=1).model_dump_json(),
         checkpoints_dir=None,
     )
     policy.start()

@@ -9,25 +9,17 @@ from swarmd.config import Config, load_config
 from swarmd.errors import ConfigError, DiskFull
 from swarmd.files.datadir import DataDir
 from swarmd.node.children import (
-    LEARNING_RATE,
-    TINY_LEARNING_RATE,
-    TINY_TOKENS_MAX,
-    TOKENS_MAX,
     child_specs,
     count_gpus,
     network_spec,
     place,
-    policy_settings,
     require_space,
     weights_directory,
 )
-from swarmd.policy.model.folder import ResolvedModel
 from swarmd.policy.model.resolve import resolve_model
-from swarmd.policy.options import PolicyOptions
 from tests.loops.parts import MANIFEST
 
 TINY = resolve_model("tiny")
-OTHER = ResolvedModel(**{**vars(TINY), "kind": "folder"})
 
 
 def config(**flags: Any) -> Config:
@@ -98,21 +90,10 @@ def test_without_a_driver_there_are_no_gpus(monkeypatch: pytest.MonkeyPatch, tmp
     assert count_gpus(tmp_path) == 1
 
 
-def test_zero_is_the_models_own_default() -> None:
-    tiny, other = policy_settings(config(), TINY), policy_settings(config(), OTHER)
-    assert (tiny["learning_rate"], tiny["tokens_max"]) == (TINY_LEARNING_RATE, TINY_TOKENS_MAX)
-    assert (other["learning_rate"], other["tokens_max"]) == (LEARNING_RATE, TOKENS_MAX)
-
-
-def test_what_the_operator_says_holds() -> None:
-    given = config(update__learning_rate=0.5, policy__tokens_max=7, checkpoint__keep=3)
-    settings = policy_settings(given, TINY)
-    assert (settings["learning_rate"], settings["tokens_max"], settings["checkpoints_keep"]) == (0.5, 7, 3)
-
-
-def test_the_policy_process_understands_its_settings() -> None:
-    options = PolicyOptions.from_settings(policy_settings(config(), TINY))
-    assert (options.model, options.tokens_max) == ("tiny", TINY_TOKENS_MAX)
+def test_the_policy_process_gets_all_settings_as_they_are_in_force(tmp_path: Path) -> None:
+    given = config(policy__model="Qwen2.5-0.5B", update__epochs=3, checkpoint__keep=7)
+    found = specs(tmp_path, policy__model="Qwen2.5-0.5B", update__epochs=3, checkpoint__keep=7)
+    assert Config.model_validate_json(found["generation"]["config"]) == given
 
 
 def specs(tmp_path: Path, kind: str = "shared", **flags: Any) -> dict[str, dict[str, Any]]:
@@ -122,7 +103,6 @@ def specs(tmp_path: Path, kind: str = "shared", **flags: Any) -> dict[str, dict[
         DataDir(tmp_path),
         seed=b"s" * 32,
         manifest=MANIFEST,
-        model=TINY,
         model_dir=tmp_path,
         placement=place(kind, "cpu", 0),
     )
@@ -174,7 +154,6 @@ def test_libraries_cache_within_the_data_directory(tmp_path: Path) -> None:
         DataDir(tmp_path),
         seed=b"s" * 32,
         manifest=MANIFEST,
-        model=TINY,
         model_dir=tmp_path,
         placement=place("split", "cpu", 0),
     )

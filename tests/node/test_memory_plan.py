@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from swarmd.clients.events import PlanChanged
-from swarmd.metrics.labels import MEMORY_PLANS
 from swarmd.node.memory_plan import MemoryPlan
-from swarmd.policy.plans.ladder import PLAN_NAMES
 from tests.loops.parts import Loops
 
 NAMES = ("resident", "checkpointing", "lora")
@@ -101,7 +99,3 @@ def test_a_node_without_a_plan_goes_on_without_one() -> None:
     parts.plan.killed()
     assert parts.plan.name == ""
     assert not math.isnan(parts.loops.count("memory_plan", plan="resident"))
-
-
-def test_the_metrics_plans_are_the_plans() -> None:
-    assert MEMORY_PLANS == PLAN_NAMES

@@ -1,13 +1,16 @@
 """A policy service on a folder, and rollouts to feed it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from swarmd.clients.events import PolicyEvent
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.policy.plans.ladder import Execution, Plan
 from swarmd.policy.service import PolicyService
+from tests.policy.settings import config
 
-SETTINGS = {"model": "random", "learning_rate": 1e-3, "tokens_max": 24, "temperature": 1.0}
+SETTINGS = {"learning_rate": 1e-3, "tokens_max": 24, "threads": 1}
 
 
 def service(
@@ -16,19 +19,28 @@ def service(
     roles: tuple[str, ...] = ("generate", "update"),
     checkpoints: Path | None = None,
     events: list[PolicyEvent] | None = None,
+    plan: str = "auto",
+    plans: Sequence[str] = (),
+    plan_key: str = "",
+    how: Execution | None = None,
     **settings: Any,
 ) -> PolicyService:
-    """Built, not started."""
+    """Built, not started. `how`: the only plan is to carry updates out so."""
     sink = events if events is not None else []
-    return PolicyService(
+    policy = PolicyService(
         sink.append,
         roles=roles,
         model_dir=str(model_dir),
         device="cpu",
-        threads=1,
-        settings=SETTINGS | settings,
+        config=config(**SETTINGS | settings).model_dump_json(),
         checkpoints_dir=str(checkpoints) if checkpoints else None,
+        plan=plan,
+        plans=plans,
+        plan_key=plan_key,
     )
+    if how is not None:
+        policy._plans = (Plan("resident", how),)
+    return policy
 
 
 def started(model_dir: Path, **options: Any) -> PolicyService:

@@ -5,11 +5,11 @@ from pathlib import Path
 import torch
 
 from swarmd.experience.rollouts import ScoredCompletion
-from swarmd.policy.options import PolicyOptions
 from swarmd.policy.service import PolicyService
 from swarmd.policy.training_set import token_rollouts
 from tests.policy.folders import TURN_END
 from tests.policy.services import as_external, own_rollout, parameters, rollout, started
+from tests.policy.settings import config
 
 QUESTION = "what is one and two?"
 
@@ -38,9 +38,7 @@ def tokens(node: PolicyService, wire: dict, context: int = 256) -> tuple:
     from swarmd.experience.rollouts import ScoredRollout
 
     scored = [ScoredRollout.from_wire(wire)]
-    (found,) = token_rollouts(
-        scored, node._tokeniser, PolicyOptions.from_settings({"tokens_max": 12}), context
-    )
+    (found,) = token_rollouts(scored, node._tokeniser, config(tokens_max=12), context)
     return found.completions
 
 

@@ -8,25 +8,27 @@ import pytest
 import torch
 
 from swarmd.clients.events import PlanChanged
+from swarmd.config import Config
 from swarmd.errors import ConfigError, OutOfMemory
+from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.service import PolicyService
 from swarmd.policy.state.checkpoints import read_state
 from swarmd.policy.update import parallel
-from swarmd.policy.update.learner import Learner, UpdateSettings
+from swarmd.policy.update.learner import Learner
 from tests.policy.services import own_rollout, parameters, service, started
 
-Fits = Callable[[UpdateSettings], bool]
+Fits = Callable[[Execution], bool]
 PLANS = ["resident", "checkpointing", "adam-8bit", "lora"]
 
 
-def only_fits(patch: pytest.MonkeyPatch, fits: Fits, *, steps_first: int = 0) -> list[UpdateSettings]:
+def only_fits(patch: pytest.MonkeyPatch, fits: Fits, *, steps_first: int = 0) -> list[Execution]:
     """Passes with a gradient run out of memory unless `fits`, or they are the first few; returns what was tried."""
-    real, tried = Learner._run, list[UpdateSettings]()
+    real, tried = Learner._run, list[Execution]()
 
     def run(self: Learner, groups: Any, *, with_gradient: bool) -> Any:
         if with_gradient:
-            tried.append(self.settings)
-            if len(tried) > steps_first and not fits(self.settings):
+            tried.append(self.how)
+            if len(tried) > steps_first and not fits(self.how):
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB\nmore")
         return real(self, groups, with_gradient=with_gradient)
 
@@ -50,11 +52,11 @@ def test_a_round_that_does_not_fit_is_done_under_the_next_plan(
 ) -> None:
     events: list[Any] = []
     policy, wire = after_one_round(model_dir, events=events)
-    tried = only_fits(monkeypatch, lambda settings: settings.gradient_checkpointing)
+    tried = only_fits(monkeypatch, lambda how: how.checkpointing)
     answer = policy.update([wire], round=2, state={}, checkpoint=False)
     assert (answer["plan"], answer["skipped"], answer["policy_version"]) == ("checkpointing", None, 2)
     assert policy.info()["plan"] == "checkpointing"
-    assert [settings.micro_batch_tokens for settings in tried] == [4096, 1024]
+    assert [how.micro_batch_tokens for how in tried] == [4096, 1024]
     why = "CUDA out of memory. Tried to allocate 2.00 GiB"
     assert events == [PlanChanged(2, "resident", "checkpointing", why)]
 
@@ -64,7 +66,7 @@ def test_the_same_step_is_taken_as_if_it_had_fitted_at_once(model_dir: Path) -> 
     for fails in (False, True):
         policy, wire = after_one_round(model_dir)
         with pytest.MonkeyPatch.context() as patch:
-            only_fits(patch, lambda settings, fails=fails: settings.gradient_checkpointing or not fails)
+            only_fits(patch, lambda how, fails=fails: how.checkpointing or not fails)
             policy.update([wire], round=2, state={}, checkpoint=False)
         found.append(parameters(policy))
     # moments and weights went into the second attempt as they were: what differs is the order of sums
@@ -77,7 +79,7 @@ def test_another_optimizer_takes_over_where_that_is_the_plan(
     model_dir: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     policy, wire = after_one_round(model_dir)
-    only_fits(monkeypatch, lambda settings: settings.optimizer == kind)
+    only_fits(monkeypatch, lambda how: how.optimizer == kind)
     assert policy.update([wire], round=2, state={}, checkpoint=False)["plan"] == kind
     later = policy.update([wire], round=3, state={}, checkpoint=False)
     assert (later["plan"], later["policy_version"], later["skipped"]) == (kind, 3, None)
@@ -91,7 +93,7 @@ def test_a_round_that_fits_under_no_plan_changes_nothing(
     policy, wire = after_one_round(model_dir, events=events)
     before = parameters(policy)
     with monkeypatch.context() as patch:
-        tried = only_fits(patch, lambda settings: False)
+        tried = only_fits(patch, lambda how: False)
         with pytest.raises(OutOfMemory, match="under any plan"):
             policy.update([wire], round=2, state={}, checkpoint=False)
     assert len(tried) == len(PLANS)
@@ -107,7 +109,7 @@ def test_steps_that_were_taken_before_memory_ran_out_are_not_taken_twice(
     policy = started(model_dir, minibatches=1, epochs=3)
     wire = own_rollout(policy, "one?")
     with monkeypatch.context() as patch:
-        tried = only_fits(patch, lambda settings: False, steps_first=1)
+        tried = only_fits(patch, lambda how: False, steps_first=1)
         answer = policy.update([wire], round=1, state={}, checkpoint=False)
     assert (answer["num_steps"], answer["skipped"], answer["policy_version"]) == (1, "oom", 1)
     assert (len(tried), answer["plan"]) == (2, "checkpointing")
@@ -120,13 +122,13 @@ def test_an_optimizer_that_is_not_installed_is_passed_over(
     policy, wire = after_one_round(model_dir)
     build = parallel.Learner
 
-    def without_8_bits(model: Any, settings: UpdateSettings, **options: Any) -> Learner:
-        if settings.optimizer == "adam-8bit":
-            raise ConfigError("update.optimizer adam-8bit needs bitsandbytes")
-        return build(model, settings, **options)
+    def without_8_bits(model: Any, config: Config, how: Execution, **options: Any) -> Learner:
+        if how.optimizer == "adam-8bit":
+            raise ConfigError("plan adam-8bit needs bitsandbytes")
+        return build(model, config, how, **options)
 
     monkeypatch.setattr(parallel, "Learner", without_8_bits)
-    only_fits(monkeypatch, lambda settings: settings.optimizer == "lora")
+    only_fits(monkeypatch, lambda how: how.optimizer == "lora")
     assert policy.update([wire], round=2, state={}, checkpoint=False)["plan"] == "lora"
 
 
@@ -154,7 +156,7 @@ def test_the_checkpoint_remembers_the_plan(
 ) -> None:
     policy = started(model_dir, checkpoints=tmp_path, plan_key="resident 1234")
     wire = own_rollout(policy, "one?")
-    only_fits(monkeypatch, lambda settings: settings.optimizer == "lora")
+    only_fits(monkeypatch, lambda how: how.optimizer == "lora")
     policy.update([wire], round=1, state={"round": 1}, checkpoint=True)
     assert read_state(tmp_path) == {"round": 1, "plan": "lora", "plan_key": "resident 1234"}
     again = service(model_dir, checkpoints=tmp_path, plan="lora")

@@ -12,6 +12,7 @@ from swarmd.errors import DiskFull, StateError
 from swarmd.policy.service import PolicyService
 from swarmd.policy.state import checkpoints, weights
 from tests.policy.services import own_rollout, parameters, service, started
+from tests.policy.settings import execution
 
 
 def moments(policy: PolicyService) -> dict[str, torch.Tensor]:
@@ -75,7 +76,7 @@ def test_what_generates_is_the_earlier_policy_under_a_new_version(model_dir: Pat
 
 @pytest.mark.parametrize("optimizer", ["adam-8bit", "host", "lora"])
 def test_other_optimizers_go_back_too(model_dir: Path, tmp_path: Path, optimizer: str) -> None:
-    policy = after_rounds(model_dir, tmp_path, 2, optimizer=optimizer)
+    policy = after_rounds(model_dir, tmp_path, 2, how=execution(optimizer=optimizer))
     said = policy.generate(["one?"], 4, 1.0, 12, 5)
     for round in (3, 4):
         policy.update([own_rollout(policy, "bad?", seed=round)], round, {"keep_round": 2}, checkpoint=True)

@@ -7,9 +7,9 @@ import pytest
 
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.policy.model.loading import load_tokeniser
-from swarmd.policy.options import PolicyOptions
 from swarmd.policy.training_set import token_rollouts
 from swarmd.policy.update.packing import TokenCompletion, TokenRollout
+from tests.policy.settings import config
 
 LONG = "one two " * 50
 
@@ -18,7 +18,7 @@ def rollout_of(
     model_dir: Path, completions: list[ScoredCompletion], *, external: bool = True, **settings: Any
 ) -> TokenRollout:
     scored = ScoredRollout(b"b" * 32, 0, 0, "one?", tuple(completions), 0, 0, external, 0.5)
-    options = PolicyOptions.from_settings({"tokens_max": 12, **settings})
+    options = config(**{"tokens_max": 12, **settings})
     (found,) = token_rollouts([scored], load_tokeniser(model_dir), options, 256)
     return found
 

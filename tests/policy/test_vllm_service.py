@@ -43,7 +43,9 @@ def expected(policy: PolicyService, model: Any) -> list[list[int]]:
 @pytest.mark.parametrize("sleeps", [False, True])
 def test_both_roles_in_one_process_always_answer_with_the_newest_weights(folder: Path, sleeps: bool) -> None:
     threads = torch.get_num_threads()
-    policy = started(folder, engine="vllm", engine_sleeps=sleeps, learning_rate=0.05)
+    policy = started(
+        folder, engine="vllm", plans=["resident", "time-share"] if sleeps else (), learning_rate=0.05
+    )
     info = policy.info()
     assert (info["engine"], info["engine_note"], info["policy_version"]) == ("vllm", "", 0)
     assert info["engine_version"]

@@ -58,7 +58,7 @@ def _node_cost(cell: PlannedCell, node: NodeSpec, preset: Preset) -> Cost:
     config, rates = cell.config(node), preset.rates
     experience, evaluate = config.experience, config.evaluate
     rounds = rounds_of(cell.cell, node)
-    length = min(rates.completion_tokens, config.policy.tokens_max or rates.tokens_max)
+    length = min(rates.completion_tokens, config.policy.tokens_max)
     num_own = experience.num_local * experience.dynamic_sampling
     num_trained = experience.num_local + experience.num_external
     generated = num_own * experience.completions * length

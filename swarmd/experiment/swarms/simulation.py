@@ -43,7 +43,6 @@ from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.share import Share
 from swarmd.loops.update import Update
-from swarmd.node.children import policy_settings
 from swarmd.node.parts import Node, build
 from swarmd.node.wiring import make_generate, make_ingest, make_share, make_update
 from swarmd.policy.model.resolve import download_model
@@ -264,8 +263,7 @@ def _policy_of(node: Node) -> PolicyService:
         roles=("generate", "update"),
         model_dir=str(stage(node.model.name, folder, node.data_dir.model)),
         device=node.placement.generation,
-        threads=1,
-        settings=policy_settings(node.config, node.model),
+        config=node.config.model_dump_json(),
         # Only a canary goes back to one; the others' rounds would be slowed down for nothing.
         checkpoints_dir=str(node.data_dir.checkpoints) if node.config.trust.canary == "on" else None,
     )

@@ -8,26 +8,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from swarmd.config import PolicySettings
 from swarmd.errors import ConfigError, LocalError, StateError
 from swarmd.policy.generation.engine import Engine
 from swarmd.policy.generation.vllm_process import prepare_environment
 from swarmd.policy.model.loading import context_tokens_max
 from swarmd.policy.model.tokenise import Tokeniser
-from swarmd.policy.options import PolicyOptions
 from swarmd.policy.state.shapes import ModelShapes
 
 
 def open_engine(
-    options: PolicyOptions,
+    policy: PolicySettings,
     *,
     device: str,
     model_dir: Path,
     tokeniser: Tokeniser,
     model: Callable[[], Any],
+    can_sleep: bool = False,
 ) -> tuple[Engine, str]:
     """The engine, and why it is not vLLM where `auto` would have liked that; empty otherwise.
 
     Args:
+        can_sleep: whether a memory plan may ask it to sleep.
         model: gives the live transformers model, loading it where it is not yet; not called for vLLM.
 
     Raises:
@@ -35,14 +37,14 @@ def open_engine(
         ModelUnavailable, NoDevice, OutOfMemory: from `model`.
     """
     note = ""
-    if options.engine == "vllm" or (options.engine == "auto" and device.startswith("cuda")):
+    if policy.engine == "vllm" or (policy.engine == "auto" and device.startswith("cuda")):
         note = why_not_vllm(device, model_dir)
         if not note:
             try:
-                return _vllm(options, device, model_dir, tokeniser), ""
+                return _vllm(policy, device, model_dir, tokeniser, can_sleep), ""
             except LocalError as error:
                 note = f"{error.what}: {error.why}"
-        if options.engine == "vllm":
+        if policy.engine == "vllm":
             raise ConfigError(
                 "policy.engine is vllm, and vLLM cannot be used", note, "take policy.engine = auto"
             )
@@ -53,7 +55,7 @@ def open_engine(
         live,
         eos_ids=tokeniser.eos_ids,
         pad_id=tokeniser.pad_id,
-        batch_tokens_max=options.batch_tokens_max,
+        batch_tokens_max=policy.generate_batch_tokens,
         context_tokens_max=context_tokens_max(live.config),
     )
     return engine, note
@@ -115,7 +117,9 @@ def _why_not_head(model_dir: Path) -> str:
     return "" if size in sizes else f"on a CPU it has no attention for heads of {size}, only of {sizes}"
 
 
-def _vllm(options: PolicyOptions, device: str, model_dir: Path, tokeniser: Tokeniser) -> Engine:
+def _vllm(
+    policy: PolicySettings, device: str, model_dir: Path, tokeniser: Tokeniser, can_sleep: bool
+) -> Engine:
     from transformers import AutoConfig
 
     from swarmd.policy.generation.vllm_engine import VllmEngine
@@ -126,8 +130,7 @@ def _vllm(options: PolicyOptions, device: str, model_dir: Path, tokeniser: Token
         device=device,
         shapes=ModelShapes.of_folder(model_dir),
         eos_ids=tokeniser.eos_ids,
-        batch_tokens_max=options.batch_tokens_max,
+        batch_tokens_max=policy.generate_batch_tokens,
         context_tokens_max=context_tokens_max(config),
-        eager=options.engine_eager,
-        can_sleep=options.engine_sleeps,
+        can_sleep=can_sleep,
     )

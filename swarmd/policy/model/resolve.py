@@ -5,13 +5,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from swarmd.config.model_sections import TINY
 from swarmd.errors import ModelUnavailable
 from swarmd.policy.model.devices import resolve_device
 from swarmd.policy.model.folder import ResolvedModel, read_folder
 
 __all__ = ["ALIASES", "TINY", "ResolvedModel", "download_model", "resolve_device", "resolve_model"]
 
-TINY = "tiny"
 # Names people use, and the tuned variant that answers in a chat format: from a base model the first rewards take far longer.
 ALIASES = {
     "Qwen2.5-0.5B": "Qwen/Qwen2.5-0.5B-Instruct",

@@ -1,16 +1,12 @@
 """Which plan a node takes: a table for each, the memory that is free, and the first that fits. Imports no torch."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-from swarmd.errors import OutOfMemory
 from swarmd.policy.plans.ladder import Plan, named
 from swarmd.policy.plans.needs import Needs, Where, Work, needs
 from swarmd.policy.plans.room import Room
 from swarmd.policy.plans.shape import ModelShape
 
-GIB = 2**30
 # A plan fits when its peak and this share of it are free: the tables are right to 10 % (tests/policy/plans/test_half_billion.py).
 # At half, fragments of the allocator cost a step down; at double, cards that would do are refused.
 MARGIN = 0.1
@@ -47,43 +43,10 @@ class Choice:
         """All plans, in order."""
         return tuple(priced.plan.name for priced in self.plans)
 
-    def required(self) -> Priced:
-        """The chosen plan. Raises OutOfMemory when none fits, with the table and what would help."""
-        if self.chosen is not None:
-            return self.chosen
-        from swarmd.policy.plans.report import table_lines
-
-        least = min(self.plans, key=lambda priced: priced.needs.peak_bytes)
-        need, free = least.needs.peak_bytes * (1 + MARGIN), self.room.free_bytes or 0
-        holders = "".join(f"\n  {line}" for line in holder_lines(self.room))
-        raise OutOfMemory(
-            f"not enough memory on {self.device}: the smallest plan, {least.plan.name}, needs {need / GIB:.1f} GiB "
-            f"with its margin, and {free / GIB:.1f} GiB are free",
-            "\n  ".join(table_lines(self)) + holders,
-            f"{self._help(need)}; `--plan {least.plan.name}` tries it anyway",
-        )
-
-    def _help(self, need: float) -> str:
-        free, total = self.room.free_bytes or 0, self.room.total_bytes or 0
-        if total >= need:
-            return f"free {(need - free) / GIB:.1f} GiB, which others hold"
-        return (
-            "take a smaller model (swarmd doctor memory --model NAME; every card that updates holds the whole model, also where "
-            "several share an update), or lower policy.tokens_max, experience.completions"
-        )
-
 
 def price(shape: ModelShape, work: Work, where: Where, plans: tuple[Plan, ...]) -> tuple[Priced, ...]:
     """Each plan with its table."""
-    return tuple(Priced(plan, needs(shape, under(plan, work), where)) for plan in plans)
-
-
-def under(plan: Plan, work: Work) -> Work:
-    """The work as `plan` has it done."""
-    base: Mapping[str, Any] = {
-        key: getattr(work, key) for key in ("micro_batch_tokens", "head_tile", "optimizer")
-    }
-    return replace(work, engine_sleeps=plan.engine_sleeps, **plan.settings(base))
+    return tuple(Priced(plan, needs(shape, work, plan.how, where)) for plan in plans)
 
 
 def choose(
@@ -115,12 +78,3 @@ def choose(
         first = names.index(last) if last in names else 0
         chosen = next((p for p in plans[first:] if p.fits(room)), None)
     return Choice(device, room, plans, chosen, wanted != "auto", num_parameters)
-
-
-def holder_lines(room: Room) -> list[str]:
-    """Who else holds memory of the device."""
-    return [
-        f"pid {holder.pid} {holder.name} holds "
-        + ("an unknown share" if holder.size_bytes is None else f"{holder.size_bytes / GIB:.1f} GiB")
-        for holder in room.holders
-    ]

@@ -1,78 +1,91 @@
-"""The plans in order, from the fastest to the one that needs least, and the settings each stands for. Imports no torch."""
+"""The plans in order, from the fastest to the one that needs least, and how each has an update carried out. No torch."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+import importlib.util
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from swarmd.config import UpdateSection
 from swarmd.errors import ConfigError
+from swarmd.optimizers import OPTIMIZER, OPTIMIZERS, PLAN_NAMES, OptimizerKind
 
-Optimizer = Literal["adamw", "adam-8bit", "host", "lora"]
-OPTIMIZERS: tuple[Optimizer, ...] = ("adamw", "adam-8bit", "host", "lora")
-PLAN_NAMES = ("resident", "time-share", "checkpointing", "adam-8bit", "host-optimizer", "lora")
 # What `checkpointing` divides micro-batches and tiles of logits by. Smaller rows use the device worse: a quarter of 4,096 tokens
 # still fills a home card's matrix units, an eighth does not.
 _SMALLER, _SMALLEST = 4, 64
-# Adapters want about ten times the learning rate of full training, whatever the model and the rank (Thinking Machines, "LoRA
-# Without Regret", 2025). At the same rate a node that steps down would all but stop learning.
-_LORA_RATE = 10
 
 
-@dataclass(frozen=True)
-class Plan:
-    """One way to generate and to update on one device.
+class Execution(NamedTuple):
+    """How an update is carried out: all that a memory plan decides, and nothing that changes the gradient of full training.
 
     Attributes:
-        name: as the operator writes it.
+        micro_batch_tokens: forwarded tokens a micro-batch.
+        head_tile: predicting positions whose logits exist at once. 1,024 x 152k x 4 bytes is 0.6 GB.
+        checkpointing: activations are computed a second time instead of kept.
+        optimizer: a name of `swarmd.optimizers`.
+        lora_rank: of adapters, where the optimizer trains those.
         engine_sleeps: the engine gives its weights and cache back during an update.
-        checkpointing: activations are computed a second time instead of kept, in smaller micro-batches.
-        optimizer: see `UpdateSettings.optimizer`.
     """
 
-    name: str
-    engine_sleeps: bool = False
+    micro_batch_tokens: int
+    head_tile: int = 1024
     checkpointing: bool = False
-    optimizer: Optimizer = "adamw"
+    optimizer: str = OPTIMIZERS[0].name
+    lora_rank: int = 32
+    engine_sleeps: bool = False
 
-    def settings(self, base: Mapping[str, Any]) -> dict[str, Any]:
-        """The update settings of `base` (keys of `UpdateSettings`) that this plan changes, and what to."""
-        changed: dict[str, Any] = {}
-        if self.checkpointing:
-            changed["gradient_checkpointing"] = True
-            for key in ("micro_batch_tokens", "head_tile"):
-                changed[key] = min(base[key], max(base[key] // _SMALLER, _SMALLEST))
-        if self.optimizer != base["optimizer"]:
-            changed["optimizer"] = self.optimizer
-            if self.optimizer == "lora" and "learning_rate" in base:
-                changed["learning_rate"] = _LORA_RATE * base["learning_rate"]
-        return changed
+    @property
+    def kind(self) -> OptimizerKind:
+        """The optimizer's row."""
+        return OPTIMIZER[self.optimizer]
+
+
+class Plan(NamedTuple):
+    """One way to generate and to update on one device; `name` as the operator writes it."""
+
+    name: str
+    how: Execution
 
 
 def ladder(
-    device: str, *, can_sleep: bool, optimizer: str = "adamw", optimizers: Sequence[str] = OPTIMIZERS
+    update: UpdateSection,
+    device: str,
+    *,
+    can_sleep: bool,
+    optimizers: Sequence[OptimizerKind] = OPTIMIZERS,
 ) -> tuple[Plan, ...]:
     """The plans that make sense on `device`; each saves what those before it save, and something more.
 
     Args:
         device: `cpu`, `cuda`, `cuda:N` or `mps`.
         can_sleep: whether the engine has memory of its own on the update's device, and can give it back.
-        optimizer: as configured; no plan goes back to one that needs more.
-        optimizers: the kinds that work on this device.
+        optimizers: those that are installed.
     """
-    first = OPTIMIZERS.index(optimizer) if optimizer in OPTIMIZERS else 0
-    kind = OPTIMIZERS[first]
-    plans = [Plan("resident", optimizer=kind)]
-    if can_sleep:
-        plans.append(Plan("time-share", can_sleep, optimizer=kind))
-    plans.append(Plan("checkpointing", can_sleep, True, kind))
-    for name, later in zip(PLAN_NAMES[3:], OPTIMIZERS[1:], strict=True):
-        # on a CPU the host is the device: its optimizer would be where it is already
-        if (
-            OPTIMIZERS.index(later) > first
-            and later in optimizers
-            and not (device == "cpu" and later == "host")
-        ):
-            plans.append(Plan(name, can_sleep, True, later))
-    return tuple(plans)
+    resident = Execution(update.micro_batch_tokens)
+    sleeping = resident._replace(engine_sleeps=can_sleep)
+    least = sleeping._replace(
+        checkpointing=True,
+        micro_batch_tokens=_smaller(resident.micro_batch_tokens),
+        head_tile=_smaller(resident.head_tile),
+    )
+    first, shared, checkpointing = PLAN_NAMES[:3]
+    return (
+        Plan(first, resident),
+        *([Plan(shared, sleeping)] if can_sleep else []),
+        Plan(checkpointing, least),
+        *(
+            Plan(kind.plan, least._replace(optimizer=kind.name))
+            for kind in OPTIMIZERS[1:]
+            if kind in optimizers and device.partition(":")[0] not in kind.not_on
+        ),
+    )
+
+
+def _smaller(num: int) -> int:
+    return min(num, max(num // _SMALLER, _SMALLEST))
+
+
+def installed() -> list[OptimizerKind]:
+    """The optimizers whose packages are there."""
+    return [kind for kind in OPTIMIZERS if importlib.util.find_spec(kind.package) is not None]
 
 
 def named(plans: Sequence[Plan], name: str) -> Plan:

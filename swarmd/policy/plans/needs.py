@@ -4,14 +4,17 @@ Everything that follows from shapes is exact; what depends on libraries is measu
 """
 
 from dataclasses import dataclass, field
+from typing import Self
 
+from swarmd.config import Config
+from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.plans.shape import ModelShape
 
 MIB = 2**20
-# Bytes a trained parameter on the device: masters and gradients in float32, moments of Adam.
-# 8 bit: two bytes, and two float32 scales for each block of 256 values.
+# Of a typical prompt; the paper's have as many.
+PROMPT_TOKENS = 300
+# Bytes a trained parameter on the device: masters and gradients in float32.
 _MASTER_BYTES = _GRADIENT_BYTES = 4
-_MOMENT_BYTES = {"adamw": 8.0, "adam-8bit": 2 + 8 / 256, "host": 0.0, "lora": 8.0}
 # The process itself: interpreter, torch and transformers, measured at 0.33 GiB after the imports; and what the heap and the matrix
 # products' workspaces hold beside tensors, 0.4 to 0.6 more during updates of 494 M parameters (LoRA and AdamW).
 CPU_OVERHEAD_BYTES = 800 * MIB
@@ -28,42 +31,42 @@ _DRAW_BYTES = 4 + 4 + 8 + 8
 
 @dataclass(frozen=True)
 class Work:
-    """What is generated and trained on, and how it is cut.
+    """What is generated and trained on.
 
     Attributes:
-        prompt_tokens: of a typical prompt; 300 are the paper's.
         tokens_max: of a completion.
-        num_local, num_external, completions: the mix I/J and L.
+        num_rollouts: of a round, own and external ones.
+        completions: of a rollout.
         generated_at_once: completions asked for in one go: a round's own, or an evaluation's.
-        micro_batch_tokens, head_tile, gradient_checkpointing, optimizer, lora_rank: see `UpdateSettings`.
         generate_batch_tokens: what generation holds at once.
-        engine_sleeps: during an update.
+        prompt_tokens: of a typical prompt.
     """
 
-    prompt_tokens: int = 300
-    tokens_max: int = 256
-    num_local: int = 4
-    num_external: int = 4
-    completions: int = 8
-    generated_at_once: int = 256
-    micro_batch_tokens: int = 4096
-    head_tile: int = 1024
-    gradient_checkpointing: bool = False
-    optimizer: str = "adamw"
-    lora_rank: int = 32
-    generate_batch_tokens: int = 16384
-    engine_sleeps: bool = False
+    tokens_max: int
+    num_rollouts: int
+    completions: int
+    generated_at_once: int
+    generate_batch_tokens: int
+    prompt_tokens: int = PROMPT_TOKENS
 
-    @property
-    def rollout_tokens(self) -> int:
-        """Forwarded tokens of one rollout, its prompt once."""
-        return self.prompt_tokens + self.completions * self.tokens_max
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """What the settings ask of a device."""
+        policy, experience, evaluate = config.policy, config.experience, config.evaluate
+        own = experience.num_local * experience.completions
+        return cls(
+            tokens_max=policy.tokens_max,
+            num_rollouts=experience.num_local + config.num_external_max,
+            completions=experience.completions,
+            generated_at_once=max(own, evaluate.num_questions * evaluate.completions),
+            generate_batch_tokens=policy.generate_batch_tokens,
+        )
 
-    @property
-    def row_tokens(self) -> int:
+    def row_tokens(self, how: Execution) -> int:
         """Tokens of the largest row that is forwarded for an update; one completion is never cut."""
-        round_tokens = (self.num_local + self.num_external) * self.rollout_tokens
-        return min(round_tokens, max(self.micro_batch_tokens, self.prompt_tokens + self.tokens_max))
+        rollout_tokens = self.prompt_tokens + self.completions * self.tokens_max
+        longest = max(how.micro_batch_tokens, self.prompt_tokens + self.tokens_max)
+        return min(self.num_rollouts * rollout_tokens, longest)
 
 
 @dataclass(frozen=True)
@@ -118,16 +121,16 @@ class Needs:
         return max(self.generate_bytes, self.update_bytes)
 
 
-def needs(shape: ModelShape, work: Work, where: Where) -> Needs:
-    """The table of `shape` at `work`, run `where`. Phases that do not happen there are zero."""
+def needs(shape: ModelShape, work: Work, how: Execution, where: Where) -> Needs:
+    """The table of `shape` at `work`, carried out so, run `where`. Phases that do not happen there are zero."""
     live = (
         where.updates or where.engine != "vllm"
     )  # a process that only generates, with vLLM, loads no other model
     overhead = CPU_OVERHEAD_BYTES if where.device == "cpu" else CUDA_OVERHEAD_BYTES
     rows = [
         _always("weights", shape.num_parameters * where.element_bytes if live else 0),
-        *(_training(shape, work, where) if where.updates else ()),
-        *(_generation(shape, work, where) if where.generates else ()),
+        *(_training(shape, work, how, where) if where.updates else ()),
+        *(_generation(shape, work, how, where) if where.generates else ()),
         _always("process and libraries", overhead * (2 if where.apart else 1)),
     ]
     keeps = (where.generates, where.updates)
@@ -140,45 +143,42 @@ def _always(name: str, size_bytes: float) -> Need:
     return Need(name, int(size_bytes), int(size_bytes))
 
 
-def _training(shape: ModelShape, work: Work, where: Where) -> list[Need]:
-    trained = shape.num_lora(work.lora_rank) if work.optimizer == "lora" else shape.num_parameters
+def _training(shape: ModelShape, work: Work, how: Execution, where: Where) -> list[Need]:
+    kind = how.kind
+    trained = shape.num_lora(how.lora_rank) if kind.adapters else shape.num_parameters
     # a float32 model is its own master; the adapters are float32 themselves, and the host keeps its own
-    copies = where.element_bytes < 4 or work.optimizer == "lora"
-    on_host = work.optimizer == "host"
-    rows = [_always("master weights", trained * _MASTER_BYTES if copies and not on_host else 0)]
-    # 8 bits are not for the embedding, whose rows are seldom touched: see `optimizers.adam_8bit.moments_in_full`
-    in_full = shape.num_embedding if work.optimizer == "adam-8bit" else 0
-    narrow_bytes = (trained - in_full) * _MOMENT_BYTES[work.optimizer]
-    rows.append(_always("optimizer moments", in_full * _MOMENT_BYTES["adamw"] + narrow_bytes))
+    copies = where.element_bytes < 4 or kind.adapters
+    rows = [_always("master weights", trained * _MASTER_BYTES if copies and not kind.on_host else 0)]
+    embedding = 0 if kind.adapters else shape.num_embedding
+    moments = embedding * kind.embedding_moment_bytes + (trained - embedding) * kind.moment_bytes
+    rows.append(_always("optimizer moments", moments))
     # To the host they leave one by one, but for the head's, which is added up first.
     on_their_way = shape.num_embedding * _GRADIENT_BYTES + shape.num_in_layer * where.element_bytes
-    rows.append(Need("gradients", 0, on_their_way if on_host else trained * _GRADIENT_BYTES))
-    kept = activation_bytes(shape, work, where.element_bytes)
-    after_head = kept + layer_backward_bytes(shape, work, where.element_bytes)
-    in_head = kept + tile_bytes(shape, work, where.element_bytes)
+    rows.append(Need("gradients", 0, on_their_way if kind.on_host else trained * _GRADIENT_BYTES))
+    kept = activation_bytes(shape, work, how, where.element_bytes)
+    after_head = kept + layer_backward_bytes(shape, work, how, where.element_bytes)
+    in_head = kept + tile_bytes(shape, work, how, where.element_bytes)
     # The lookup's backward makes a gradient of the whole embedding, when the activations are already gone.
-    at_the_end = 0 if work.optimizer == "lora" else shape.num_embedding * where.element_bytes
+    at_the_end = embedding * where.element_bytes
     rows.append(Need("activations", 0, kept))
     in_check = kept + _CHECK_TOKENS * shape.vocab * _CHECK_BYTES
     rows.append(Need("logits, backward", 0, max(after_head, in_head, at_the_end, in_check) - kept))
     return rows
 
 
-def activation_bytes(shape: ModelShape, work: Work, element_bytes: int) -> int:
+def activation_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int) -> int:
     """What the forward keeps for the backward of one row.
 
     Counted with torch's saved-tensor hooks on Qwen2 shapes (hidden 256 to 896, 1 to 4 layers, 4 to 14 heads), float32 and bfloat16,
     packed rows of short and of long groups; the formula is exact to 2 % there. With checkpointing a layer keeps its input.
     """
-    tokens = work.row_tokens
-    if work.gradient_checkpointing:
-        return tokens * shape.num_layers * shape.hidden * element_bytes + _layer_bytes(
-            shape, work, element_bytes
-        )
-    return shape.num_layers * _layer_bytes(shape, work, element_bytes)
+    in_layer = _layer_bytes(shape, work, how, element_bytes)
+    if how.checkpointing:
+        return work.row_tokens(how) * shape.num_layers * shape.hidden * element_bytes + in_layer
+    return shape.num_layers * in_layer
 
 
-def _layer_bytes(shape: ModelShape, work: Work, element_bytes: int) -> int:
+def _layer_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int) -> int:
     """A layer's own activations: four products of the MLP; its two norms; attention, whose keys and values are laid out anew
     for every completion with its prompt before it; and the masks.
 
@@ -189,31 +189,31 @@ def _layer_bytes(shape: ModelShape, work: Work, element_bytes: int) -> int:
     attention = shape.num_attention * (5 + 2 * copies)
     masks = (prompt + work.tokens_max) * completions / (prompt + completions)
     norms = shape.hidden * (6 if element_bytes == 4 else 8)
-    return int(work.row_tokens * element_bytes * (4 * shape.intermediate + norms + attention + masks))
+    return int(work.row_tokens(how) * element_bytes * (4 * shape.intermediate + norms + attention + masks))
 
 
-def layer_backward_bytes(shape: ModelShape, work: Work, element_bytes: int) -> int:
+def layer_backward_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int) -> int:
     """Gradients of one layer's activations while the next layer's are made: three of the MLP and two of the hidden states."""
-    return work.row_tokens * element_bytes * (3 * shape.intermediate + 2 * shape.hidden)
+    return work.row_tokens(how) * element_bytes * (3 * shape.intermediate + 2 * shape.hidden)
 
 
-def tile_bytes(shape: ModelShape, work: Work, element_bytes: int) -> int:
+def tile_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int) -> int:
     """A tile of logits in float32, and once more while their sum of exponentials is taken; see `update.head`.
 
     A narrow model also has the tile, and the gradient of the head, in its own precision.
     """
-    tile = min(work.head_tile, work.row_tokens) * shape.vocab
+    tile = min(how.head_tile, work.row_tokens(how)) * shape.vocab
     narrow = tile * element_bytes + shape.num_embedding * element_bytes if element_bytes < 4 else 0
     return max(tile * 8, tile * 4 + narrow)
 
 
-def _generation(shape: ModelShape, work: Work, where: Where) -> list[Need]:
+def _generation(shape: ModelShape, work: Work, how: Execution, where: Where) -> list[Need]:
     """The engine. What it has for itself stays there during an update, unless it sleeps."""
     element_bytes, width = where.element_bytes, work.prompt_tokens + work.tokens_max
     own_weights = shape.num_parameters * element_bytes
     if where.engine == "vllm":
         cache = work.generate_batch_tokens * shape.kv_bytes_per_token(element_bytes)
-        if work.engine_sleeps:
+        if how.engine_sleeps:
             rest = Need("engine", ENGINE_AWAKE_BYTES, ENGINE_ASLEEP_BYTES)
             return [Need("engine weights", own_weights), Need("key-value cache", cache), rest]
         rest = _always("engine", ENGINE_AWAKE_BYTES)

@@ -2,13 +2,32 @@
 
 from typing import Any
 
-from swarmd.policy.plans.choice import GIB, MARGIN, Choice, Priced, holder_lines
-from swarmd.policy.plans.ladder import OPTIMIZERS, Plan
+from swarmd.errors import OutOfMemory
+from swarmd.optimizers import OPTIMIZERS
+from swarmd.policy.plans.choice import MARGIN, Choice, Priced
+from swarmd.policy.plans.ladder import Plan
+from swarmd.policy.plans.room import Room
+
+GIB = 2**30
+
+
+def required(choice: Choice) -> Priced:
+    """The chosen plan. Raises OutOfMemory when none fits, with the table and what would help."""
+    if choice.chosen is not None:
+        return choice.chosen
+    room, least = choice.room, min(choice.plans, key=lambda priced: priced.needs.peak_bytes)
+    need, free = least.needs.peak_bytes * (1 + MARGIN), room.free_bytes or 0
+    raise OutOfMemory(
+        f"not enough memory on {choice.device}: the smallest plan, {least.plan.name}, needs {need / GIB:.1f} GiB "
+        f"with its margin, and {free / GIB:.1f} GiB are free",
+        "\n  ".join([*table_lines(choice), *_holder_lines(room)]),
+        f"{_help(room, need)}; `--plan {least.plan.name}` tries it anyway",
+    )
 
 
 def start_line(choice: Choice) -> str:
     """What `swarmd start` says of it."""
-    priced = choice.required()
+    priced = required(choice)
     room, needs = choice.room, priced.needs
     parts = [("update", needs.update_bytes), ("generation", needs.generate_bytes)]
     told = ", ".join(f"{name} {in_words(size)}" for name, size in parts if size)
@@ -59,7 +78,7 @@ def screen(choice: Choice, model: str) -> str:
         lines.append(f"It is not known how much is free: {room.why}.")
     else:
         lines.append(f"{free:.1f} of {total:.1f} GiB are free; a plan fits with {MARGIN:.0%} to spare.")
-    lines += holder_lines(room)
+    lines += _holder_lines(room)
     lines += ["", *table_lines(choice), ""]
     lines += [f"{priced.plan.name:<16}{describe(priced.plan)}" for priced in choice.plans]
     chosen = choice.chosen
@@ -89,31 +108,45 @@ def document(choice: Choice, model: str) -> dict[str, Any]:
 
 def describe(plan: Plan) -> str:
     """A plan in words."""
-    parts = ["the engine sleeps during an update" if plan.engine_sleeps else "nothing is given back"]
-    if plan.checkpointing:
+    parts = ["the engine sleeps during an update" if plan.how.engine_sleeps else "nothing is given back"]
+    if plan.how.checkpointing:
         parts.append("activations are computed twice, a quarter of the tokens at a time")
-    words = {
-        "adam-8bit": "moments of 8 bits",
-        "host": "masters and moments in the host's memory",
-        "lora": "only adapters are trained",
-    }
-    if plan.optimizer != OPTIMIZERS[0]:
-        parts.append(words[plan.optimizer])
+    if plan.how.kind is not OPTIMIZERS[0]:
+        parts.append(plan.how.kind.words)
     return "; ".join(parts)
 
 
 def _plan_document(priced: Priced, choice: Choice) -> dict[str, Any]:
     return {
         "name": priced.plan.name,
-        "engine_sleeps": priced.plan.engine_sleeps,
-        "gradient_checkpointing": priced.plan.checkpointing,
-        "optimizer": priced.plan.optimizer,
+        "engine_sleeps": priced.plan.how.engine_sleeps,
+        "gradient_checkpointing": priced.plan.how.checkpointing,
+        "optimizer": priced.plan.how.optimizer,
         "generate_bytes": priced.needs.generate_bytes,
         "update_bytes": priced.needs.update_bytes,
         "peak_bytes": priced.needs.peak_bytes,
         "fits": priced.fits(choice.room),
         "rows": [vars(row) for row in priced.needs.rows],
     }
+
+
+def _holder_lines(room: Room) -> list[str]:
+    """Who else holds memory of the device."""
+    return [
+        f"pid {holder.pid} {holder.name} holds "
+        + ("an unknown share" if holder.size_bytes is None else f"{holder.size_bytes / GIB:.1f} GiB")
+        for holder in room.holders
+    ]
+
+
+def _help(room: Room, need: float) -> str:
+    free, total = room.free_bytes or 0, room.total_bytes or 0
+    if total >= need:
+        return f"free {(need - free) / GIB:.1f} GiB, which others hold"
+    return (
+        "take a smaller model (swarmd doctor memory --model NAME; every card that updates holds the whole model, also where "
+        "several share an update), or lower policy.tokens_max, experience.completions"
+    )
 
 
 def _cell(priced: Priced, name: str, unit: int, digits: int) -> str:

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from swarmd.config import Config
 from swarmd.policy.update.packing import TokenRollout
-from swarmd.policy.update.settings import UpdateSettings
 from swarmd.policy.update.weighting import normaliser_weights
 
 
@@ -24,20 +24,20 @@ class Capped:
     share: float | None = None
 
 
-def cap(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> Capped:
+def cap(rollouts: Sequence[TokenRollout], config: Config) -> Capped:
     """Hold external rollouts to `external_weight_max` mean own rollouts each, and to `external_share_max` of the round together.
 
     A round that keeps both, or has no own tokens to compare with, comes back as it was, bit for bit.
     """
-    weights_R = _weights(rollouts, settings)
+    weights_R = _weights(rollouts, config)
     external_R = [rollout.external for rollout in rollouts]
     own = math.fsum(w for w, external in zip(weights_R, external_R, strict=True) if not external)
     theirs = math.fsum(w for w, external in zip(weights_R, external_R, strict=True) if external)
     if own <= 0 or theirs <= 0:
         return Capped(list(rollouts), share=theirs / (own + theirs) if theirs > 0 else None)
-    limit = settings.external_weight_max * own / external_R.count(False)
+    limit = (config.update.external_weight_max or math.inf) * own / external_R.count(False)
     held_R = [min(w, limit) if external else w for w, external in zip(weights_R, external_R, strict=True)]
-    factor = _share_factor(own, math.fsum(held_R) - own, settings.external_share_max)
+    factor = _share_factor(own, math.fsum(held_R) - own, config.update.external_share_max)
     held_R = [w * factor if external else w for w, external in zip(held_R, external_R, strict=True)]
     if held_R == weights_R:
         return Capped(list(rollouts), share=theirs / (own + theirs))
@@ -60,9 +60,9 @@ def _share_factor(own: float, theirs: float, share_max: float) -> float:
     return allowed / theirs
 
 
-def _weights(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> list[float]:
+def _weights(rollouts: Sequence[TokenRollout], config: Config) -> list[float]:
     """The sum of its tokens' weights, by rollout."""
-    weights = iter(normaliser_weights(rollouts, settings))
+    weights = iter(normaliser_weights(rollouts, config))
     return [math.fsum(next(weights) * len(c.ids) for c in rollout.completions) for rollout in rollouts]
 
 

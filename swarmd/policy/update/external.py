@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from swarmd.config import UpdateSection
 from swarmd.policy.update.packing import TokenCompletion
-from swarmd.policy.update.settings import UpdateSettings
 
 # LUFFY's constant (arXiv 2504.14945): a token of probability 0.1 counts half. At half, tokens below 5 % are the ones
 # held back; at double, tokens that one would sample every fifth time are.
@@ -42,25 +42,25 @@ def claimed_logp(
     return min(logprob_sum, 0.0) / (num_own_tokens if whole else num_tokens)
 
 
-def needs_own_logp(completion: TokenCompletion, settings: UpdateSettings) -> bool:
+def needs_own_logp(completion: TokenCompletion, update: UpdateSection) -> bool:
     """Whether this external completion's weight depends on the own policy's log-probs before the update."""
     if not completion.ids or completion.advantage == 0:
         return False
-    if settings.external_weighting == "tapered":
+    if update.external_weighting == "tapered":
         return completion.advantage < 0
-    return settings.external_weighting == "cross" and completion.claimed_logp is not None
+    return update.external_weighting == "cross" and completion.claimed_logp is not None
 
 
 def weight(
-    completion: TokenCompletion, own_logp: float | None, capability: float, settings: UpdateSettings
+    completion: TokenCompletion, own_logp: float | None, capability: float, update: UpdateSection
 ) -> float:
-    """The completion's weight under `settings.external_weighting`.
+    """The completion's weight under `update.external_weighting`.
 
     Args:
         own_logp: mean log-prob of its tokens before the update; only where `needs_own_logp`.
         capability: the author's mean reward over ours, at most 1, as this node measured it.
     """
-    kind, advantage = settings.external_weighting, completion.advantage
+    kind, advantage = update.external_weighting, completion.advantage
     if kind == "positive":
         return float(advantage > 0)
     if kind == "imitate":
@@ -68,14 +68,14 @@ def weight(
     if kind == "tapered":
         if advantage >= 0:
             return 1.0
-        if own_logp is None or not own_logp >= settings.external_logp_floor:
+        if own_logp is None or not own_logp >= update.external_logp_floor:
             return 0.0  # whatever is claimed: a claim may only lower a weight
         return 1.0 if completion.claimed_logp is None else ratio(own_logp, completion.claimed_logp)
     if kind == "cross":
         found = 1.0
         if completion.claimed_logp is not None:
             found = max(CROSS_RATIO_MIN, ratio(own_logp, completion.claimed_logp))
-        powered: float = found**settings.external_alpha
+        powered: float = found**update.external_alpha
         return min(1.0, powered * min(1.0, max(0.0, capability)))
     return 1.0  # as-own; and shaped, which weighs tokens
 

@@ -29,14 +29,24 @@ TOKEN_MARGIN = 4.0
 class Floors(NamedTuple):
     """The least mean log-prob a token, and the least log-prob of any token, in nats; -inf is none."""
 
-    mean: float
-    token: float
+    mean: float = -math.inf
+    token: float = -math.inf
+
+    @property
+    def hold(self) -> bool:
+        """Whether there is any."""
+        return max(self) > -math.inf
 
 
 class Floor:
-    """Mean and least log-probs of the node's latest own completions, as its engine measured them when it sampled."""
+    """The floors as the operator wants them; `auto` follows the node's latest own completions, as its engine measured them.
 
-    def __init__(self) -> None:
+    Args:
+        wanted: `update.external_logp_min`.
+    """
+
+    def __init__(self, wanted: float | str = "auto") -> None:
+        self._wanted = wanted
         self._means = deque[float](maxlen=WINDOW)
         self._least = deque[float](maxlen=WINDOW)
 
@@ -51,9 +61,11 @@ class Floor:
 
     @property
     def value(self) -> Floors:
-        """The first percentiles of what was observed less the margins; -inf while too little was."""
-        if len(self._means) < OWN_MIN:
-            return Floors(-math.inf, -math.inf)
+        """A number as it was given; for `auto` the first percentiles of what was observed less the margins, if that was enough."""
+        if not isinstance(self._wanted, str):
+            return Floors(self._wanted)
+        if self._wanted == "off" or len(self._means) < OWN_MIN:
+            return Floors()
         return Floors(_percentile(self._means) - MARGIN, _percentile(self._least) - TOKEN_MARGIN)
 
 

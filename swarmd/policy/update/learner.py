@@ -10,8 +10,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from swarmd.config import Config
 from swarmd.policy.memory import is_out_of_memory
+from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.attention import row_length_max
+from swarmd.policy.update.floor import Floors
 from swarmd.policy.update.optimizers.build import build_optimizer
 from swarmd.policy.update.packing import (
     Pack,
@@ -24,12 +27,13 @@ from swarmd.policy.update.packing import (
 from swarmd.policy.update.passes import packed_pass, plain_pass
 from swarmd.policy.update.prepass import prepare
 from swarmd.policy.update.self_check import SelfCheck, check_packed_pass
-from swarmd.policy.update.settings import UpdateSettings
 from swarmd.policy.update.stats import UpdateStats, count_round, summarise
 from swarmd.policy.update.token_losses import TokenPass
 from swarmd.policy.update.weighting import weigh
 
-__all__ = ["Learner", "TokenCompletion", "TokenRollout", "UpdateSettings", "UpdateStats"]
+__all__ = ["Learner", "TokenCompletion", "TokenRollout", "UpdateStats"]
+
+NO_FLOORS = Floors()
 
 
 @dataclass(frozen=True)
@@ -45,26 +49,35 @@ class _Step:
 class Learner:
     """Rounds to steps of one causal language model: packs, passes, and an optimizer; the model itself stays the caller's.
 
+    Args:
+        config: as the operator gave it, with `update.mismatch` resolved (`mismatch.resolve`).
+        how: as the memory plan decides.
+
     Between calls the model is in eval mode, without gradients and with its own attention implementation, so the same
     object can generate. Dropout is never active.
     """
 
     def __init__(
-        self, model: PreTrainedModel, settings: UpdateSettings, *, device: str | torch.device = "cpu"
+        self,
+        model: PreTrainedModel,
+        config: Config,
+        how: Execution,
+        *,
+        device: str | torch.device = "cpu",
     ) -> None:
         self.model: PreTrainedModel = model.to(device)
-        self.settings = settings
+        self.config, self.how = config, how
         model.eval()
-        if settings.gradient_checkpointing:
+        if how.checkpointing:
             model.gradient_checkpointing_enable()
-        self._optimizer = build_optimizer(model, settings)
+        self._optimizer = build_optimizer(model, config.update, how)
         self.masters = self._optimizer.masters
         self._check: SelfCheck | None = None
 
-    def use(self, settings: UpdateSettings) -> None:
-        """Go on under other settings that leave the optimizer as it is: how the work is cut, and what is kept of a forward."""
-        self.settings = settings
-        if settings.gradient_checkpointing:
+    def use(self, how: Execution) -> None:
+        """Carry later updates out in another way, with the same optimizer."""
+        self.how = how
+        if how.checkpointing:
             self.model.gradient_checkpointing_enable()
         else:
             self.model.gradient_checkpointing_disable()
@@ -73,19 +86,21 @@ class Learner:
         """Let go of the model; its weights stay as they are, and this learner is not used again."""
         self._optimizer.close()
 
-    def update(self, rollouts: Sequence[TokenRollout]) -> UpdateStats:
-        """Train on a round. A round without signal, or with a non-finite loss or gradient, leaves the weights untouched.
+    def update(self, rollouts: Sequence[TokenRollout], floors: Floors = NO_FLOORS) -> UpdateStats:
+        """Train on a round, without external completions below the floors.
+
+        A round without signal, or with a non-finite loss or gradient, leaves the weights untouched.
 
         With more than one step (minibatches x epochs) all of them refer to the log-probs from before the first; the first
         non-finite one ends the round, and so does a later one for which memory runs out (`skipped` is then "oom"): what the first
         ones did stays done, and cannot be done again. `loss` and `grad_norm` (before clipping) are means over the steps taken.
         """
         started = time.perf_counter()
-        counts = count_round(rollouts, self.settings)
-        if self.settings.minibatches * self.settings.epochs > 1 and weigh(rollouts, self.settings):
+        counts = count_round(rollouts, self.config.update)
+        if self.config.update.minibatches * self.config.update.epochs > 1 and weigh(rollouts, self.config):
             rollouts = self._with_old_logps(rollouts)
-        prepared = prepare(rollouts, self.settings, self.log_probs)
-        batches = [weigh(batch, self.settings) for batch in self._batches(prepared.rollouts)]
+        prepared = prepare(rollouts, self.config, floors, self.log_probs)
+        batches = [weigh(batch, self.config) for batch in self._batches(prepared.rollouts)]
         if not any(batches):
             reason = "zero_advantage" if counts.num_tokens_local + counts.num_tokens_external else "no_data"
             return replace(counts, skipped=reason, seconds=time.perf_counter() - started, **prepared.stats)
@@ -104,7 +119,7 @@ class Learner:
                 break
         taken = [step for step in steps if step.taken]
         reported = taken or steps
-        summary = summarise(counts, [found for step in reported for found in step.passes], self.settings)
+        summary = summarise(counts, [found for step in reported for found in step.passes], self.config.update)
         return replace(
             replace(summary, **prepared.stats),
             loss=sum(step.loss for step in reported) / len(reported),
@@ -116,10 +131,12 @@ class Learner:
             seconds=time.perf_counter() - started,
         )
 
-    def gradients(self, rollouts: Sequence[TokenRollout]) -> tuple[float, dict[str, Tensor]]:
+    def gradients(
+        self, rollouts: Sequence[TokenRollout], floors: Floors = NO_FLOORS
+    ) -> tuple[float, dict[str, Tensor]]:
         """The round's loss and its gradient by parameter name, before norm clipping, without a step."""
         self.masters.clear_gradients()
-        groups = weigh(prepare(rollouts, self.settings, self.log_probs).rollouts, self.settings)
+        groups = weigh(prepare(rollouts, self.config, floors, self.log_probs).rollouts, self.config)
         loss = sum(found.loss.item() for found in self._run(groups, with_gradient=True))
         gradients = self.masters.gradients()
         self.masters.clear_gradients()
@@ -168,8 +185,9 @@ class Learner:
 
     def _batches(self, rollouts: Sequence[TokenRollout]) -> list[Sequence[TokenRollout]]:
         """Rollouts of each step. Striped, so that local and external ones, which come in blocks, share every step."""
-        num = self.settings.minibatches
-        return [rollouts[start::num] for _ in range(self.settings.epochs) for start in range(num)]
+        update = self.config.update
+        num = update.minibatches
+        return [rollouts[start::num] for _ in range(update.epochs) for start in range(num)]
 
     def _with_old_logps(self, rollouts: Sequence[TokenRollout]) -> list[TokenRollout]:
         known = self.log_probs(rollouts)
@@ -189,8 +207,10 @@ class Learner:
     def run_packs(self, packs: Sequence[Pack], *, fast: bool, with_gradient: bool) -> list[TokenPass]:
         """Each pack through the model; its gradient is added to what `masters` hold. `fast`: with shared prompts."""
         run = packed_pass if fast else plain_pass
-        with _checkpointing(self.model, with_gradient and self.settings.gradient_checkpointing):
-            return [run(self.model, self.masters, pack, self.settings, with_gradient) for pack in packs]
+        with _checkpointing(self.model, with_gradient and self.how.checkpointing):
+            return [
+                run(self.model, self.masters, pack, self.config, self.how, with_gradient) for pack in packs
+            ]
 
     def take_step(self, loss: float) -> tuple[float, bool]:
         """The optimizer's `step` with the gradients that `masters` hold."""
@@ -212,12 +232,12 @@ class Learner:
         return self.run_packs(self._packs(groups), fast=self._fast(groups), with_gradient=with_gradient)
 
     def _packs(self, groups: list[PromptGroup]) -> list[Pack]:
-        return first_fit(groups, self.settings.micro_batch_tokens)
+        return first_fit(groups, self.how.micro_batch_tokens)
 
     def _fast(self, groups: list[PromptGroup]) -> bool:
         if self._check is None:
-            with _checkpointing(self.model, self.settings.gradient_checkpointing):
-                self._check = check_packed_pass(self.model, self.masters, groups, self.settings)
+            with _checkpointing(self.model, self.how.checkpointing):
+                self._check = check_packed_pass(self.model, self.masters, groups, self.config, self.how)
         longest = max(len(g.prompt_ids) + len(c.completion.ids) for g in groups for c in g.completions)
         return self._check.passed and longest <= row_length_max(self.model)
 

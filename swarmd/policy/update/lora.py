@@ -35,9 +35,9 @@ def add_adapters(model: "PreTrainedModel", rank: int) -> None:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
         raise ConfigError(
-            "update.optimizer lora needs peft, which cannot be imported",
+            "plan lora needs peft, which cannot be imported",
             str(error),
-            "pip install peft, or choose another update.optimizer",
+            "pip install peft, or choose another policy.plan",
         ) from error
     model.requires_grad_(False)
     config = LoraConfig(
@@ -49,9 +49,9 @@ def add_adapters(model: "PreTrainedModel", rank: int) -> None:
             inject_adapter_in_model(config, model, ADAPTER)
         except ValueError as error:
             raise ConfigError(
-                f"update.optimizer lora cannot adapt {type(model).__name__}",
+                f"plan lora cannot adapt {type(model).__name__}",
                 str(error),
-                "choose another update.optimizer",
+                "choose another policy.plan",
             ) from error
     model.eval()
 

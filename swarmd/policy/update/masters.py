@@ -4,7 +4,8 @@ At learning rate 1e-6 a bfloat16 weight rounds 98 % of its changes away, so a na
 optimizer works on. A float32 (or float64) model is its own master.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,15 @@ class MasterWeights:
         self.clear_gradients()
         for hook in self._hooks:
             hook.remove()
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Close the masters when the block fails, so that others can be built on the model."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def is_copy(self, name: str) -> bool:
         """Whether the master holds more than the model's parameter, and so must be saved with the optimizer."""

@@ -13,15 +13,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from swarmd.policy.update.settings import Mismatch
+from swarmd.config import Config, Mismatch
 
 # Log ratios are held within this before they are averaged: one token of an engine that fell apart leaves a number to look at.
 LOG_RATIO_SHOWN_MAX = 20.0
 
 
-def resolve(wanted: Mismatch, *, engine_keeps_weights: bool) -> Mismatch:
+def resolve(config: Config, *, engine_keeps_weights: bool) -> Config:
     """What `auto` means: `token` where the engine has weights of its own, `off` where it samples from the trainer's module."""
-    return wanted if wanted != "auto" else ("token" if engine_keeps_weights else "off")
+    if config.update.mismatch != "auto":
+        return config
+    found: Mismatch = "token" if engine_keeps_weights else "off"
+    update = config.update.model_copy(update={"mismatch": found})
+    return config.model_copy(update={"update": update})
 
 
 def factors(log_ratios_N: Tensor, cap: float) -> Tensor:

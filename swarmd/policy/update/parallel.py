@@ -12,14 +12,15 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
+from swarmd.config import Config
 from swarmd.errors import ChildDied, ConfigError
 from swarmd.policy.memory import is_out_of_memory
+from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.collectives import add_up, checksum
 from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.packing import Pack, PromptGroup, first_fit
 from swarmd.policy.update.rank_channel import packs_to_plain, passes_from_plain
 from swarmd.policy.update.ranks import Ranks, ranks_possible
-from swarmd.policy.update.settings import UpdateSettings
 from swarmd.policy.update.token_losses import TokenPass
 
 # Weights of all ranks are compared at the first step and then at one in so many: reading them costs a hundredth of a step.
@@ -36,26 +37,26 @@ class ParallelLearner(Learner):
     def __init__(
         self,
         model: PreTrainedModel,
-        settings: UpdateSettings,
+        config: Config,
+        how: Execution,
         *,
         devices: Sequence[str],
         model_dir: Path,
-        threads: int = 0,
     ) -> None:
-        super().__init__(model, settings, device=devices[0])
+        super().__init__(model, config, how, device=devices[0])
         if not ranks_possible(self.model.device):
             raise ConfigError(
                 f"the update cannot spread over {', '.join(devices)}",
                 f"torch {torch.__version__} lacks torch.distributed with {'NCCL' if self.model.device.type == 'cuda' else 'gloo'}",
                 "name one device in update.devices",
             )
-        if getattr(settings, "optimizer", "adamw") == "host":
+        if how.kind.on_host:
             raise ConfigError(
                 "the optimizer on the host does not work with several devices",
                 "it takes each gradient as soon as it is there, before the other devices have added theirs",
-                "name one device in update.devices, or another update.optimizer",
+                "name one device in update.devices, or another policy.plan",
             )
-        self._devices, self._model_dir, self._threads = tuple(devices), model_dir, threads
+        self._devices, self._model_dir = tuple(devices), model_dir
         self._ranks: Ranks | None = None
         self._num_steps = 0
 
@@ -142,16 +143,16 @@ class ParallelLearner(Learner):
 
     def _with_ranks(self) -> Ranks:
         """The ranks, which work under the settings they were started with."""
-        if self._ranks is not None and self._ranks.settings != self.settings:
+        if self._ranks is not None and self._ranks.settings != (self.config, self.how):
             self._end_ranks()
         if self._ranks is None:
-            self._ranks = Ranks(self, self._model_dir, self._devices[1:], self._threads)
+            self._ranks = Ranks(self, self._model_dir, self._devices[1:])
         return self._ranks
 
     def _packs(self, groups: list[PromptGroup]) -> list[Pack]:
         """Micro-batches within the same budget, cut so that every rank gets about as much."""
         share = math.ceil(sum(group.num_tokens for group in groups) / len(self._devices))
-        num = math.ceil(share / self.settings.micro_batch_tokens)
+        num = math.ceil(share / self.how.micro_batch_tokens)
         return first_fit(groups, math.ceil(share / num))
 
 
@@ -169,12 +170,12 @@ def balanced(packs: Sequence[Pack], num_ranks: int) -> list[list[int]]:
 def learner_on(
     devices: Sequence[str],
     model: PreTrainedModel,
-    settings: UpdateSettings,
+    config: Config,
+    how: Execution,
     *,
     model_dir: Path,
-    threads: int = 0,
 ) -> Learner:
     """A learner on one device, or on several."""
     if len(devices) == 1:
-        return Learner(model, settings, device=devices[0])
-    return ParallelLearner(model, settings, devices=devices, model_dir=model_dir, threads=threads)
+        return Learner(model, config, how, device=devices[0])
+    return ParallelLearner(model, config, how, devices=devices, model_dir=model_dir)

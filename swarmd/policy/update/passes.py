@@ -9,18 +9,24 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from swarmd.config import Config
+from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.attention import plan_attention, prompt_sharing
 from swarmd.policy.update.head import HeadGradients, head_pass
 from swarmd.policy.update.masters import MasterWeights
 from swarmd.policy.update.packing import Pack, collate
-from swarmd.policy.update.settings import UpdateSettings
 from swarmd.policy.update.token_losses import TokenLosses, TokenPass
 
-Pass = Callable[[PreTrainedModel, MasterWeights, Pack, UpdateSettings, bool], TokenPass]
+Pass = Callable[[PreTrainedModel, MasterWeights, Pack, Config, Execution, bool], TokenPass]
 
 
 def packed_pass(
-    model: PreTrainedModel, masters: MasterWeights, pack: Pack, settings: UpdateSettings, with_gradient: bool
+    model: PreTrainedModel,
+    masters: MasterWeights,
+    pack: Pack,
+    config: Config,
+    how: Execution,
+    with_gradient: bool,
 ) -> TokenPass:
     """The whole pack as one row with shared prompts; the head on predicting positions, its gradient in the forward.
 
@@ -40,15 +46,15 @@ def packed_pass(
             layout=layout,
         ).last_hidden_state
         hidden_ND = row_1TD[0].index_select(0, tensors.predictors_N)
-        losses = TokenLosses(tensors, settings)
+        losses = TokenLosses(tensors, config.update)
         found = head_pass(
             hidden_ND.detach(),
             head,
             tensors.targets_N,
             slope_of=losses.slope_of if with_gradient else None,
             gradients=HeadGradients(masters.gradient_of(head.weight), masters.gradient_of(head.bias)),
-            tile=settings.head_tile,
-            temperature=settings.temperature,
+            tile=how.head_tile,
+            temperature=config.policy.temperature,
         )
         if found.hidden_grad_ND is not None:
             torch.autograd.backward(hidden_ND, found.hidden_grad_ND)
@@ -56,11 +62,16 @@ def packed_pass(
 
 
 def plain_pass(
-    model: PreTrainedModel, masters: MasterWeights, pack: Pack, settings: UpdateSettings, with_gradient: bool
+    model: PreTrainedModel,
+    masters: MasterWeights,
+    pack: Pack,
+    config: Config,
+    how: Execution,
+    with_gradient: bool,
 ) -> TokenPass:
     """One completion at a time through the model as it is, everything left to autograd: slow, and right for any model."""
     tensors = collate(pack, model.device, torch.promote_types(model.dtype, torch.float32))
-    losses = TokenLosses(tensors, settings)
+    losses = TokenLosses(tensors, config.update)
     logps, entropies, start, num_forwarded = [], [], 0, 0
     for group in pack.groups:
         for weighed in group.completions:
@@ -68,7 +79,7 @@ def plain_pass(
             num, num_prompt = len(weighed.completion.ids), len(group.prompt_ids)
             with torch.set_grad_enabled(with_gradient):
                 logits = model(input_ids=ids[:, :-1], use_cache=False).logits[0, num_prompt - 1 :]
-                all_logps = torch.log_softmax(logits.to(losses.dtype) / settings.temperature, -1)
+                all_logps = torch.log_softmax(logits.to(losses.dtype) / config.policy.temperature, -1)
                 own_N = all_logps.gather(-1, ids[0, num_prompt:, None]).squeeze(-1)
                 if with_gradient:
                     slope = losses.slope_of(own_N.detach(), slice(start, start + num))

@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
+from swarmd.config import Config, UpdateSection
 from swarmd.policy.update import external, mismatch
 from swarmd.policy.update.caps import cap
+from swarmd.policy.update.floor import Floors
 from swarmd.policy.update.packing import TokenCompletion, TokenRollout
-from swarmd.policy.update.settings import UpdateSettings
 
 LogProbs = Callable[[Sequence[TokenRollout]], list[list[tuple[float, ...]]]]
 
@@ -27,20 +28,25 @@ class Prepared:
     stats: dict[str, Any] = field(default_factory=dict)
 
 
-def prepare(rollouts: Sequence[TokenRollout], settings: UpdateSettings, log_probs: LogProbs) -> Prepared:
+def prepare(
+    rollouts: Sequence[TokenRollout], config: Config, floors: Floors, log_probs: LogProbs
+) -> Prepared:
     """Set every completion's `weight`, and leave out external ones below the floor: they are in no normaliser either.
 
     Where one that would be favoured is left out, so is its whole rollout: of right answers in a bad manner and wrong ones in a good
     manner the wrong ones alone would stay, to be pushed down. `log_probs` are those of the policy as it is, which is before the
     first step.
     """
-    own_logps = _log_probs_where(rollouts, lambda r, c: _is_needed(r, c, settings), log_probs)
+    update = config.update
+    own_logps = _log_probs_where(rollouts, lambda r, c: _is_needed(r, c, update, floors), log_probs)
     result, found = [], _Found()
     for place, rollout in enumerate(rollouts):
         dropped = {
             number
             for number, completion in enumerate(rollout.completions)
-            if rollout.external and _is_too_unlikely(completion, own_logps.get((place, number)), settings)
+            if rollout.external
+            and _can_train(completion, update)
+            and _is_too_unlikely(own_logps.get((place, number)), floors)
         }
         if any(rollout.completions[number].advantage > 0 for number in dropped):
             dropped = set(range(len(rollout.completions)))
@@ -53,16 +59,16 @@ def prepare(rollouts: Sequence[TokenRollout], settings: UpdateSettings, log_prob
                 continue
             logps_T = own_logps.get((place, number))
             weigh = _weigh_external if rollout.external else _weigh_own
-            weight = weigh(rollout, completion, logps_T, settings, found)
+            weight = weigh(rollout, completion, logps_T, update, found)
             completions.append(replace(completion, weight=completion.weight * weight))
         if completions or not rollout.completions:
             result.append(replace(rollout, completions=tuple(completions)))
-    capped = cap(result, settings)
+    capped = cap(result, config)
     guards = {
         "left_out": tuple(found.left_out),
         "num_external_dropped": found.num_dropped,
-        "external_logp_min": _finite(settings.external_logp_min),
-        "external_token_logp_min": _finite(settings.external_token_logp_min),
+        "external_logp_min": _finite(floors.mean),
+        "external_token_logp_min": _finite(floors.token),
         "num_external_capped": capped.num,
         "external_share": capped.share,
     }
@@ -97,12 +103,12 @@ def _weigh_external(
     rollout: TokenRollout,
     completion: TokenCompletion,
     logps_T: tuple[float, ...] | None,
-    settings: UpdateSettings,
+    update: UpdateSection,
     found: _Found,
 ) -> float:
     own_logp = math.fsum(logps_T) / len(logps_T) if logps_T else None
-    weight = external.weight(completion, own_logp, rollout.capability, settings)
-    if _can_train(completion, settings) and settings.external_weighting != "shaped":
+    weight = external.weight(completion, own_logp, rollout.capability, update)
+    if _can_train(completion, update) and update.external_weighting != "shaped":
         found.weights.append(weight)  # those of `shaped` are its tokens', which the passes know
         if own_logp is not None and completion.claimed_logp is not None and math.isfinite(own_logp):
             found.log_ratios.append(own_logp - completion.claimed_logp)
@@ -113,50 +119,46 @@ def _weigh_own(
     rollout: TokenRollout,
     completion: TokenCompletion,
     logps_T: tuple[float, ...] | None,
-    settings: UpdateSettings,
+    update: UpdateSection,
     found: _Found,
 ) -> float:
-    if settings.mismatch != "geometric" or not logps_T or completion.engine_logps_T is None:
+    if update.mismatch != "geometric" or not logps_T or completion.engine_logps_T is None:
         return 1.0
     log_ratios_T = [own - engine for own, engine in zip(logps_T, completion.engine_logps_T, strict=True)]
     found.engine_log_ratios.extend(log_ratios_T)
-    found.kept.append(mismatch.keeps(log_ratios_T, settings.mismatch_mean_cap))
+    found.kept.append(mismatch.keeps(log_ratios_T, update.mismatch_mean_cap))
     return float(found.kept[-1])
 
 
-def _is_needed(rollout: TokenRollout, completion: TokenCompletion, settings: UpdateSettings) -> bool:
-    if not _can_train(completion, settings):
+def _is_needed(
+    rollout: TokenRollout, completion: TokenCompletion, update: UpdateSection, floors: Floors
+) -> bool:
+    if not _can_train(completion, update):
         return False
     if rollout.external:
-        return _has_floor(settings) or external.needs_own_logp(completion, settings)
-    return settings.mismatch == "geometric" and completion.engine_logps_T is not None
+        return floors.hold or external.needs_own_logp(completion, update)
+    return update.mismatch == "geometric" and completion.engine_logps_T is not None
 
 
-def _is_too_unlikely(
-    completion: TokenCompletion, logps_T: tuple[float, ...] | None, settings: UpdateSettings
-) -> bool:
-    """Whether it is below a floor. One that trains nothing was not looked at, and stays in the normaliser as any other does."""
-    if not _has_floor(settings) or not _can_train(completion, settings) or not logps_T:
+def _is_too_unlikely(logps_T: tuple[float, ...] | None, floors: Floors) -> bool:
+    """Whether a completion is below a floor. Without log-probs it is not, and stays in the normaliser."""
+    if not floors.hold or not logps_T:
         return False
     mean, least = math.fsum(logps_T) / len(logps_T), min(logps_T)
     # a NaN is neither above nor below
-    return not (mean >= settings.external_logp_min and least >= settings.external_token_logp_min)
+    return not (mean >= floors.mean and least >= floors.token)
 
 
 def _finite(floor: float) -> float | None:
     return floor if floor > -math.inf else None
 
 
-def _has_floor(settings: UpdateSettings) -> bool:
-    return max(settings.external_logp_min, settings.external_token_logp_min) > -math.inf
-
-
-def _can_train(completion: TokenCompletion, settings: UpdateSettings) -> bool:
+def _can_train(completion: TokenCompletion, update: UpdateSection) -> bool:
     """Whether there is anything to weigh: tokens, an advantage, and not masked."""
     return (
         bool(completion.ids)
         and completion.advantage != 0
-        and (completion.finished or not settings.mask_unfinished)
+        and (completion.finished or not update.mask_unfinished)
     )
 
 

@@ -15,12 +15,13 @@ from typing import Any
 
 import torch
 
+from swarmd.config import Config
 from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.model.loading import load_model
+from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.collectives import add_up, checksum, hand_over, join
 from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.rank_channel import Channel, packs_from_plain, passes_to_plain
-from swarmd.policy.update.settings import UpdateSettings
 
 
 def main(argv: list[str]) -> None:
@@ -54,14 +55,15 @@ class Rank:
         self._channel = channel
         self._learner: Learner
 
-    def on_start(self, model_dir: str, device: str, settings: dict[str, Any], threads: int) -> None:
-        """Load the model; its weights are replaced by `join`."""
-        if threads:
-            torch.set_num_threads(threads)
+    def on_start(self, model_dir: str, device: str, config: str, how: list[Any]) -> None:
+        """Load the model; its weights are replaced by `join`. `config` is a `Config` in JSON, `how` an `Execution`."""
+        settings = Config.model_validate_json(config)
+        if settings.policy.threads:
+            torch.set_num_threads(settings.policy.threads)
         if device.startswith("cuda"):
             torch.cuda.set_device(device)
         model = load_model(Path(model_dir), device)
-        self._learner = Learner(model, UpdateSettings.from_dict(settings), device=device)
+        self._learner = Learner(model, settings, Execution(*how), device=device)
         self._channel.send({"ready": True})
 
     def on_join(self, store: str, rank: int, num_ranks: int, names: list[str]) -> None:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +29,16 @@ class Ranks:
         MemoryError: one of them ran out of memory.
     """
 
-    def __init__(self, learner: Learner, model_dir: Path, devices: Sequence[str], threads: int) -> None:
-        self.settings = learner.settings
+    def __init__(self, learner: Learner, model_dir: Path, devices: Sequence[str]) -> None:
+        self.settings = learner.config, learner.how
         self._folder = Path(tempfile.mkdtemp(prefix="swarmd-ranks-"))
         self._processes: list[subprocess.Popen[bytes]] = []
         self._channels: list[Channel] = []
         try:
             for _ in devices:
                 self._spawn()
-            settings = asdict(learner.settings)
-            start = {"op": "start", "model_dir": str(model_dir), "settings": settings, "threads": threads}
+            config = learner.config.model_dump_json()
+            start = {"op": "start", "model_dir": str(model_dir), "config": config, "how": learner.how}
             for number, device in enumerate(devices):
                 self.send(number, {**start, "device": device})
             self.answers()

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from swarmd.config import Config
 from swarmd.policy.fast_paths import REFUSALS, TOLERANCE
 from swarmd.policy.memory import is_out_of_memory
+from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.attention import DENSE_TOKENS_MAX, row_length_max
 from swarmd.policy.update.masters import MasterWeights
 from swarmd.policy.update.packing import Pack, PromptGroup, TokenCompletion, WeighedCompletion
 from swarmd.policy.update.passes import Pass, packed_pass, plain_pass
-from swarmd.policy.update.settings import UpdateSettings
 
 PROMPT_TOKENS_MAX, COMPLETION_TOKENS_MIN, COMPLETION_TOKENS_MAX = 48, 8, 24
 GRADIENT_ELEMENTS_MAX = 2**23  # the smallest parameters first: norms and biases of every layer are among them
@@ -29,7 +30,11 @@ class SelfCheck:
 
 
 def check_packed_pass(
-    model: PreTrainedModel, masters: MasterWeights, groups: Sequence[PromptGroup], settings: UpdateSettings
+    model: PreTrainedModel,
+    masters: MasterWeights,
+    groups: Sequence[PromptGroup],
+    config: Config,
+    how: Execution,
 ) -> SelfCheck:
     """Compare log-probs and gradients of both passes on the first tokens of a few of the round's own completions.
 
@@ -41,7 +46,7 @@ def check_packed_pass(
         )
     sample = _sample(groups)
     try:
-        packed = _measure(packed_pass, model, masters, sample, settings)
+        packed = _measure(packed_pass, model, masters, sample, config, how)
     except REFUSALS as refusal:
         if is_out_of_memory(refusal):
             raise
@@ -50,7 +55,7 @@ def check_packed_pass(
         )
     finally:
         masters.clear_gradients()
-    plain = _measure(plain_pass, model, masters, sample, settings)
+    plain = _measure(plain_pass, model, masters, sample, config, how)
     masters.clear_gradients()
     worst = (
         max(_difference(packed[name], plain[name]) for name in plain)
@@ -89,10 +94,15 @@ def _cycled(ids: tuple[int, ...], num: int) -> tuple[int, ...]:
 
 
 def _measure(
-    run: Pass, model: PreTrainedModel, masters: MasterWeights, pack: Pack, settings: UpdateSettings
+    run: Pass,
+    model: PreTrainedModel,
+    masters: MasterWeights,
+    pack: Pack,
+    config: Config,
+    how: Execution,
 ) -> dict[str, Tensor]:
     masters.clear_gradients()
-    found = run(model, masters, pack, settings, True)
+    found = run(model, masters, pack, config, how, True)
     gradients = masters.gradients()
     norms = torch.stack([gradient.norm() for gradient in gradients.values()])
     measured = {"log-probs": found.logps_N.exp(), "gradient norm": norms.norm()}

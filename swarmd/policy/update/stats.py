@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from swarmd.config import UpdateSection
 from swarmd.policy.update.external import effective_share
 from swarmd.policy.update.mismatch import measured
 from swarmd.policy.update.packing import TokenRollout
-from swarmd.policy.update.settings import UpdateSettings
 from swarmd.policy.update.token_losses import TokenPass
 
 
@@ -88,12 +88,12 @@ class UpdateStats:
         return {**asdict(self), "left_out": list(self.left_out)}
 
 
-def count_round(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> UpdateStats:
+def count_round(rollouts: Sequence[TokenRollout], update: UpdateSection) -> UpdateStats:
     """The counts that need no model."""
     completions = [
         (completion, rollout.external) for rollout in rollouts for completion in rollout.completions
     ]
-    counted = [(c, external) for c, external in completions if c.finished or not settings.mask_unfinished]
+    counted = [(c, external) for c, external in completions if c.finished or not update.mask_unfinished]
     return UpdateStats(
         num_rollouts_local=sum(not rollout.external for rollout in rollouts),
         num_rollouts_external=sum(rollout.external for rollout in rollouts),
@@ -105,7 +105,7 @@ def count_round(rollouts: Sequence[TokenRollout], settings: UpdateSettings) -> U
     )
 
 
-def summarise(counts: UpdateStats, passes: Sequence[TokenPass], settings: UpdateSettings) -> UpdateStats:
+def summarise(counts: UpdateStats, passes: Sequence[TokenPass], update: UpdateSection) -> UpdateStats:
     """Add what the passes found to the round's counts."""
     external_N = torch.cat([found.external_N for found in passes])
     logps_N = torch.cat([found.logps_N for found in passes])
@@ -125,9 +125,9 @@ def summarise(counts: UpdateStats, passes: Sequence[TokenPass], settings: Update
         mean_logp_local=_mean(logps_N[~external_N]),
         mean_logp_external=_mean(logps_N[external_N]),
         entropy=torch.cat([found.entropies_M for found in passes]).mean().item(),
-        imitation_loss=_mean(-logps_N[external_N]) if settings.external_weighting == "imitate" else None,
+        imitation_loss=_mean(-logps_N[external_N]) if update.external_weighting == "imitate" else None,
         **_shaping(passes),
-        **_mismatch(passes, settings),
+        **_mismatch(passes, update),
     )
 
 
@@ -144,14 +144,14 @@ def _shaping(passes: Sequence[TokenPass]) -> dict[str, Any]:
     }
 
 
-def _mismatch(passes: Sequence[TokenPass], settings: UpdateSettings) -> dict[str, Any]:
+def _mismatch(passes: Sequence[TokenPass], update: UpdateSection) -> dict[str, Any]:
     found = [found.engine_log_ratios_N for found in passes if found.engine_log_ratios_N is not None]
     if not found:
         return {}
     log_ratios_K = torch.cat(found)
     log_ratios_K = log_ratios_K[~log_ratios_K.isnan()]
-    capped = log_ratios_K > math.log(settings.mismatch_cap)
-    share = capped.double().mean().item() if settings.mismatch == "token" else 0.0
+    capped = log_ratios_K > math.log(update.mismatch_cap)
+    share = capped.double().mean().item() if update.mismatch == "token" else 0.0
     return measured(log_ratios_K, share)
 
 

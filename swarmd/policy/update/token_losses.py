@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from swarmd.config import UpdateSection
 from swarmd.policy.update import external, mismatch
 from swarmd.policy.update.loss import TokenLoss, clipped_loss
 from swarmd.policy.update.packing import PackTensors
-from swarmd.policy.update.settings import UpdateSettings
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class TokenLosses:
     any, else those of the pass itself.
     """
 
-    def __init__(self, tensors: PackTensors, settings: UpdateSettings) -> None:
-        self._tensors, self._settings = tensors, settings
+    def __init__(self, tensors: PackTensors, update: UpdateSection) -> None:
+        self._tensors, self._update = tensors, update
         self.dtype = tensors.weights_N.dtype
 
     def slope_of(self, logps: Tensor, part: slice) -> Tensor:
@@ -62,25 +62,25 @@ class TokenLosses:
         )
 
     def _token_loss(self, logps: Tensor, part: slice) -> TokenLoss:
-        tensors, settings = self._tensors, self._settings
+        tensors, update = self._tensors, self._update
         found = clipped_loss(
             logps,
             None if tensors.old_logps_N is None else tensors.old_logps_N[part],
             tensors.advantages_N[part],
-            clip_low=settings.clip_low,
-            clip_high=settings.clip_high,
+            clip_low=update.clip_low,
+            clip_high=update.clip_high,
         )
-        if settings.external_weighting == "imitate":
+        if update.external_weighting == "imitate":
             found = found.imitating(tensors.external_N[part], logps)
         if (shaping := self._shaping(logps, part)) is not None:
             found = found.scaled(shaping)
-        if settings.mismatch == "token" and (ratios := self._engine_log_ratios(logps, part)) is not None:
-            found = found.scaled(mismatch.factors(ratios, settings.mismatch_cap))
+        if update.mismatch == "token" and (ratios := self._engine_log_ratios(logps, part)) is not None:
+            found = found.scaled(mismatch.factors(ratios, update.mismatch_cap))
         return found
 
     def _shaping(self, logps: Tensor, part: slice) -> Tensor | None:
         """Factors of external tokens by the policy's own probability, 1 for own ones; None under any other weighting."""
-        if self._settings.external_weighting != "shaped":
+        if self._update.external_weighting != "shaped":
             return None
         return torch.where(self._tensors.external_N[part], external.shaping(self._before(logps, part)), 1.0)
 

@@ -12,7 +12,6 @@ from swarmd.experiment.running.plan import PlannedCell, make_plan
 RATES = Rates(
     prompt_tokens=10,
     completion_tokens=20,
-    tokens_max=32,
     generate_tokens_s=100,
     sequence_tokens_s=10,
     update_tokens_s=50,
@@ -21,6 +20,7 @@ RATES = Rates(
     origin="made up",
 )
 SETTINGS = {
+    "policy.tokens_max": "32",
     "experience.completions": "2",
     "evaluate.num_questions": "10",
     "evaluate.completions": "1",

@@ -15,8 +15,8 @@ from swarmd.policy.generation import choose
 from swarmd.policy.generation.choose import open_engine, why_not_vllm
 from swarmd.policy.generation.transformers_engine import TransformersEngine
 from swarmd.policy.model.loading import load_model, load_tokeniser
-from swarmd.policy.options import PolicyOptions
 from tests.policy.folders import build_folder
+from tests.policy.settings import config
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def opened(model_dir: Path) -> Callable[..., tuple[Any, str]]:
 
     def open_on(wanted: str, device: str) -> tuple[Any, str]:
         return open_engine(
-            PolicyOptions.from_settings({"engine": wanted}),
+            config(engine=wanted).policy,
             device=device,
             model_dir=model_dir,
             tokeniser=load_tokeniser(model_dir),

@@ -21,10 +21,9 @@ from swarmd.policy.generation.vllm_engine import VllmEngine, seed_of
 from swarmd.policy.model.loading import load_model
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.state.weights import FILE_NAME, named_tensors, save_weights
-from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.packing import TokenCompletion, TokenRollout
-from swarmd.policy.update.settings import UpdateSettings
 from tests.policy.folders import build_folder
+from tests.policy.settings import learner_with
 
 # A process group of its own, `make test` says how: vLLM sets up torch for the whole process that it is imported into.
 pytestmark = [
@@ -116,7 +115,7 @@ def test_the_trainer_gives_the_tokens_the_same_probability(pair: Pair, temperatu
         )
         for prompt, row in zip(PROMPTS, found, strict=True)
     ]
-    learner = Learner(pair.model, UpdateSettings(temperature=temperature), device="cpu")
+    learner = learner_with(pair.model, temperature=temperature, device="cpu")
     trainers = [logp for row in learner.log_probs(rollouts) for logps in row for logp in logps]
     engines = [logp for row in found for s in row for logp in s.logps]
     assert len(engines) > 1000

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from swarmd.config import Config
+from swarmd.policy.plans.needs import Work
 from swarmd.policy.plans.shape import ModelShape, shape_of
 
 QWEN_05B: dict[str, Any] = {
@@ -14,6 +16,10 @@ QWEN_05B: dict[str, Any] = {
     "num_key_value_heads": 2,
     "tie_word_embeddings": True,
 }
+
+
+# That of a node with default settings and a model from the hub.
+WORK = Work.of(Config.model_validate({"policy": {"model": "Qwen2.5-0.5B"}}))
 
 
 def half_billion() -> ModelShape:

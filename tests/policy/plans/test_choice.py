@@ -4,16 +4,17 @@ import json
 
 import pytest
 
+from swarmd.config import UpdateSection
 from swarmd.errors import ConfigError, OutOfMemory
 from swarmd.policy.plans.choice import MARGIN, Choice, choose, price
 from swarmd.policy.plans.ladder import ladder
-from swarmd.policy.plans.needs import Where, Work
-from swarmd.policy.plans.report import document, screen, start_line
+from swarmd.policy.plans.needs import Where
+from swarmd.policy.plans.report import document, required, screen, start_line
 from swarmd.policy.plans.room import Holder, Room
-from tests.policy.plans.shapes import half_billion
+from tests.policy.plans.shapes import WORK, half_billion
 
 GIB = 2**30
-PRICED = price(half_billion(), Work(), Where("cuda", "vllm"), ladder("cuda", can_sleep=True))
+PRICED = price(half_billion(), WORK, Where("cuda", "vllm"), ladder(UpdateSection(), "cuda", can_sleep=True))
 PEAKS = {priced.plan.name: priced.needs.peak_bytes for priced in PRICED}
 
 
@@ -23,20 +24,20 @@ def chosen(free_bytes: float | None, **options: str) -> Choice:
 
 
 def test_with_room_for_all_nothing_is_given_up() -> None:
-    assert chosen(80 * GIB).required().plan.name == "resident"
+    assert required(chosen(80 * GIB)).plan.name == "resident"
 
 
 @pytest.mark.parametrize("name", [name for name in PEAKS if name != "lora"])
 def test_a_plan_is_taken_when_its_peak_and_the_margin_are_free(name: str) -> None:
     enough = PEAKS[name] * (1 + MARGIN) + 1
-    assert PEAKS[chosen(enough).required().plan.name] == PEAKS[name]
+    assert PEAKS[required(chosen(enough)).plan.name] == PEAKS[name]
     short = choose("cuda", Room(None, int(enough - 2 * MARGIN * PEAKS[name])), PRICED)
     assert short.chosen is None or short.chosen.needs.peak_bytes < PEAKS[name]
 
 
 def test_none_fits_and_the_message_says_what_would_help() -> None:
     with pytest.raises(OutOfMemory, match=r"2\.0 GiB are free") as caught:
-        chosen(2 * GIB).required()
+        required(chosen(2 * GIB))
     assert caught.value.exit_code == 14
     assert "optimizer moments" in caught.value.why
     assert "pid 7 ollama holds 3.0 GiB" in caught.value.why
@@ -45,13 +46,13 @@ def test_none_fits_and_the_message_says_what_would_help() -> None:
 
 def test_a_card_that_is_too_small_asks_for_a_smaller_model() -> None:
     with pytest.raises(OutOfMemory) as caught:
-        choose("cuda", Room(2 * GIB, 2 * GIB), PRICED).required()
+        required(choose("cuda", Room(2 * GIB, 2 * GIB), PRICED))
     assert "smaller model" in caught.value.fix
 
 
 def test_a_plan_can_be_forced_and_a_warning_goes_with_it() -> None:
     forced = chosen(2 * GIB, wanted="time-share")
-    assert (forced.required().plan.name, forced.forced) == ("time-share", True)
+    assert (required(forced).plan.name, forced.forced) == ("time-share", True)
     assert start_line(forced).splitlines()[1].startswith("! memory")
     assert "forced: by these figures it does not fit" in screen(forced, "half")
 
@@ -67,7 +68,7 @@ def test_a_plan_that_is_not_here_cannot_be_forced() -> None:
 
 def test_where_nobody_knows_the_room_the_first_plan_is_tried() -> None:
     choice = choose("mps", Room(None, None, why="nobody tells"), PRICED)
-    assert choice.required().plan.name == "resident"
+    assert required(choice).plan.name == "resident"
     assert "nobody tells" in start_line(choice)
     assert "nobody tells" in screen(choice, "half")
 
@@ -77,7 +78,7 @@ def test_where_nobody_knows_the_room_the_first_plan_is_tried() -> None:
 )
 def test_a_restart_begins_where_the_last_run_had_stepped_down_to(last: str | None, found: str) -> None:
     choice = choose("cuda", Room(80 * GIB, 80 * GIB), PRICED, last=last)
-    assert choice.required().plan.name == found
+    assert required(choice).plan.name == found
 
 
 def test_the_start_says_both_phases_and_the_room() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from swarmd.config import UpdateSection
 from swarmd.policy.model.folder import read_folder
 from swarmd.policy.plans.choice import price
 from swarmd.policy.plans.ladder import Plan, ladder
@@ -15,15 +16,14 @@ from tests.policy.test_half_billion import BUILD, SHAPE, run
 
 TOLERANCE = 0.1
 WORK = Work(
-    prompt_tokens=71,
     tokens_max=32,
-    num_local=4,
-    num_external=0,
+    num_rollouts=4,
     completions=8,
     generated_at_once=32,
-    micro_batch_tokens=319,  # one rollout: 71 + 8 x 31
-    head_tile=256,
+    generate_batch_tokens=16384,
+    prompt_tokens=71,
 )
+UPDATE = UpdateSection(micro_batch_tokens=319)  # one rollout: 71 + 8 x 31
 # The whole life of a policy process: start, a round's generation, three updates with the self-check in the first, a checkpoint.
 LIFE = """
 import json, sys
@@ -61,9 +61,9 @@ def printed_bytes(folder: Path, plan: Plan) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["resident", "lora"])
 def test_three_updates_take_the_memory_that_the_plan_prints(tmp_path: Path, name: str) -> None:
-    plan = next(plan for plan in ladder("cpu", can_sleep=False) if plan.name == name)
+    plan = next(plan for plan in ladder(UPDATE, "cpu", can_sleep=False) if plan.name == name)
     folder, checkpoints = tmp_path / "model", tmp_path / "checkpoints"
-    sizes = {key: getattr(WORK, key) for key in ("tokens_max", "micro_batch_tokens", "head_tile")}
+    sizes = {"tokens_max": WORK.tokens_max, "micro_batch_tokens": UPDATE.micro_batch_tokens}
     try:
         run(BUILD, str(folder), json.dumps(SHAPE))
         told = run(LIFE, str(folder), str(checkpoints), json.dumps({**sizes, "plan": name}))

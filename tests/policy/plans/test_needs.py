@@ -5,17 +5,19 @@ from dataclasses import replace
 import pytest
 import torch
 
-from swarmd.policy.plans.choice import price, under
-from swarmd.policy.plans.ladder import ladder
-from swarmd.policy.plans.needs import Need, Needs, Where, Work, activation_bytes, needs
+from swarmd.config import UpdateSection
+from swarmd.policy.plans.choice import price
+from swarmd.policy.plans.ladder import Execution, ladder
+from swarmd.policy.plans.needs import Need, Needs, Where, activation_bytes, needs
 from swarmd.policy.plans.shape import ModelShape
 from swarmd.policy.update.attention import plan_attention, prompt_sharing
 from swarmd.policy.update.packing import Pack, PromptGroup, TokenCompletion, WeighedCompletion, collate
-from tests.policy.plans.shapes import half_billion
+from tests.policy.plans.shapes import WORK, half_billion
 from tests.policy.tiny_models import build
 
 GPU, CPU = Where("cuda", "vllm"), Where("cpu", "transformers")
 PARAMETERS = 494_032_768
+HOW = Execution(UpdateSection().micro_batch_tokens)
 
 
 def row(table: Needs, name: str) -> Need:
@@ -23,7 +25,7 @@ def row(table: Needs, name: str) -> Need:
 
 
 def test_what_is_kept_a_parameter_on_a_gpu() -> None:
-    table = needs(half_billion(), Work(), GPU)
+    table = needs(half_billion(), WORK, HOW, GPU)
     kept = {
         name: row(table, name).update_bytes / PARAMETERS
         for name in ("weights", "master weights", "gradients")
@@ -33,7 +35,7 @@ def test_what_is_kept_a_parameter_on_a_gpu() -> None:
 
 
 def test_a_float32_model_is_its_own_master() -> None:
-    table = needs(half_billion(), Work(), CPU)
+    table = needs(half_billion(), WORK, HOW, CPU)
     assert (row(table, "weights").update_bytes, row(table, "master weights").update_bytes) == (
         4 * PARAMETERS,
         0,
@@ -41,61 +43,55 @@ def test_a_float32_model_is_its_own_master() -> None:
 
 
 def test_gradients_are_gone_while_generating_and_moments_are_not() -> None:
-    table = needs(half_billion(), Work(), GPU)
+    table = needs(half_billion(), WORK, HOW, GPU)
     assert row(table, "gradients").generate_bytes == row(table, "activations").generate_bytes == 0
     assert row(table, "optimizer moments").generate_bytes == 8 * PARAMETERS
 
 
 def test_the_engines_cache_is_exactly_the_tokens_it_may_hold() -> None:
-    table = needs(half_billion(), Work(generate_batch_tokens=1000), GPU)
+    table = needs(half_billion(), replace(WORK, generate_batch_tokens=1000), HOW, GPU)
     assert row(table, "key-value cache").generate_bytes == 1000 * 12 * 1024
 
 
 def test_an_engine_that_sleeps_gives_weights_and_cache_back() -> None:
-    awake, asleep = (needs(half_billion(), Work(engine_sleeps=sleeps), GPU) for sleeps in (False, True))
+    awake, asleep = (
+        needs(half_billion(), WORK, HOW._replace(engine_sleeps=sleeps), GPU) for sleeps in (False, True)
+    )
     saved = awake.update_bytes - asleep.update_bytes
     assert saved > row(awake, "engine weights").update_bytes + row(awake, "key-value cache").update_bytes
     assert awake.generate_bytes == asleep.generate_bytes
 
 
 def test_the_shared_module_is_counted_once() -> None:
-    assert all(row.name != "engine weights" for row in needs(half_billion(), Work(), CPU).rows)
+    assert all(row.name != "engine weights" for row in needs(half_billion(), WORK, HOW, CPU).rows)
 
 
 def test_two_processes_on_one_device_need_both_all_the_time() -> None:
-    table = needs(half_billion(), Work(), replace(CPU, apart=True))
+    table = needs(half_billion(), WORK, HOW, replace(CPU, apart=True))
     assert row(table, "engine weights") == Need("engine weights", 4 * PARAMETERS, 4 * PARAMETERS)
 
 
 def test_a_phase_that_happens_elsewhere_needs_nothing() -> None:
-    assert needs(half_billion(), Work(), replace(GPU, generates=False)).generate_bytes == 0
-    alone = needs(half_billion(), Work(), replace(GPU, updates=False))
+    assert needs(half_billion(), WORK, HOW, replace(GPU, generates=False)).generate_bytes == 0
+    alone = needs(half_billion(), WORK, HOW, replace(GPU, updates=False))
     assert (alone.update_bytes, row(alone, "weights").generate_bytes) == (0, 0)
 
 
 def test_a_round_smaller_than_a_micro_batch_is_the_row() -> None:
-    work = Work(prompt_tokens=10, tokens_max=5, completions=2, num_local=1, num_external=1)
-    assert work.row_tokens == 2 * (10 + 2 * 5)
-    assert replace(work, num_local=1000).row_tokens == 4096
-    assert replace(work, micro_batch_tokens=4, num_local=1000).row_tokens == 15
+    work = replace(WORK, prompt_tokens=10, tokens_max=5, completions=2, num_rollouts=2)
+    assert work.row_tokens(HOW) == 2 * (10 + 2 * 5)
+    assert replace(work, num_rollouts=1000).row_tokens(HOW) == 4096
+    assert replace(work, num_rollouts=1000).row_tokens(Execution(4)) == 15
 
 
 @pytest.mark.parametrize(
     "where", [GPU, CPU, Where("cuda", "transformers")], ids=["vllm", "cpu", "transformers"]
 )
 def test_every_plan_needs_less_for_an_update_than_the_one_before(where: Where) -> None:
-    plans = ladder(where.device, can_sleep=where.engine == "vllm")
-    peaks = [priced.needs.update_bytes for priced in price(half_billion(), Work(), where, plans)]
+    plans = ladder(UpdateSection(), where.device, can_sleep=where.engine == "vllm")
+    peaks = [priced.needs.update_bytes for priced in price(half_billion(), WORK, where, plans)]
     assert peaks == sorted(peaks, reverse=True)
     assert len(set(peaks)) == len(peaks)
-
-
-def test_a_plan_changes_the_work_and_nothing_else_does() -> None:
-    plan = ladder("cuda", can_sleep=True)[2]
-    changed = under(plan, Work())
-    assert changed == Work(
-        engine_sleeps=True, gradient_checkpointing=True, micro_batch_tokens=1024, head_tile=256
-    )
 
 
 SHAPES = [
@@ -127,11 +123,14 @@ def formula(sizes: dict[str, int], layers: int, element_bytes: int, checkpointin
         sizes["hidden_size"], sizes["intermediate_size"], layers, sizes["num_attention_heads"],
         sizes["num_key_value_heads"], sizes["hidden_size"] // sizes["num_attention_heads"], 300, True, 0, False,
     )  # fmt: skip
-    work = Work(
-        prompt_tokens=PROMPT, tokens_max=COMPLETION - 1, completions=COMPLETIONS, num_local=ROLLOUTS, num_external=0,
-        gradient_checkpointing=checkpointing,
-    )  # fmt: skip
-    return activation_bytes(shape, work, element_bytes)
+    work = replace(
+        WORK,
+        prompt_tokens=PROMPT,
+        tokens_max=COMPLETION - 1,
+        completions=COMPLETIONS,
+        num_rollouts=ROLLOUTS,
+    )
+    return activation_bytes(shape, work, HOW._replace(checkpointing=checkpointing), element_bytes)
 
 
 def kept_bytes(sizes: dict[str, int], layers: int, dtype: torch.dtype, checkpointing: bool) -> int:

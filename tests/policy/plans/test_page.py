@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from swarmd.config import UpdateSection
+from swarmd.optimizers import PLAN_NAMES
 from swarmd.policy.plans.choice import choose, price
-from swarmd.policy.plans.ladder import PLAN_NAMES, ladder
-from swarmd.policy.plans.needs import Where, Work
+from swarmd.policy.plans.ladder import ladder
+from swarmd.policy.plans.needs import Where
 from swarmd.policy.plans.report import table_lines
 from swarmd.policy.plans.room import Room
-from tests.policy.plans.shapes import half_billion
+from tests.policy.plans.shapes import WORK, half_billion
 
 PAGE = Path(__file__).parents[3] / "docs" / "memory-plans.md"
 GIB = 2**30
@@ -20,7 +22,9 @@ TAKEN_BYTES = GIB // 2
 
 def table(size_gib: int) -> str:
     """Every plan for Qwen2.5-0.5B with vLLM, default settings, on a card of that size."""
-    plans = price(half_billion(), Work(), Where("cuda", "vllm"), ladder("cuda", can_sleep=True))
+    plans = price(
+        half_billion(), WORK, Where("cuda", "vllm"), ladder(UpdateSection(), "cuda", can_sleep=True)
+    )
     choice = choose("cuda", Room(size_gib * GIB, size_gib * GIB - TAKEN_BYTES), plans)
     name = choice.chosen.plan.name if choice.chosen else "none"
     return "\n".join([*table_lines(choice), f"-> {name}"])

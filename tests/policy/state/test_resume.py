@@ -8,15 +8,17 @@ import torch
 from safetensors.torch import load_file
 
 from swarmd.clients.events import OptimizerRestarted, PolicyEvent
+from swarmd.optimizers import OPTIMIZER, OPTIMIZERS
 from swarmd.policy.model.folder import ResolvedModel, read_folder
 from swarmd.policy.service import PolicyService
 from swarmd.policy.state.export import export_checkpoint
 from swarmd.policy.state.weights import named_tensors
 from tests.policy.folders import build_folder
 from tests.policy.services import own_rollout, service, started
+from tests.policy.settings import execution
 
-KINDS = ("adamw", "adam-8bit", "host", "lora")
-LORA = {"optimizer": "lora", "lora_rank": 4}
+KINDS = tuple(kind.name for kind in OPTIMIZERS)
+LORA = {"how": execution(optimizer="lora", lora_rank=4)}
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +48,10 @@ def distance(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> fl
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_goes_on_as_if_it_had_never_stopped(model_dir: Path, tmp_path: Path, kind: str) -> None:
-    first = started(model_dir, checkpoints=tmp_path, optimizer=kind, lora_rank=4)
+    first = started(model_dir, checkpoints=tmp_path, how=execution(optimizer=kind, lora_rank=4))
     wire = own_rollout(first, "one?")
     train(first, wire, 1, 2)
-    second, said = back(model_dir, tmp_path, optimizer=kind, lora_rank=4)
+    second, said = back(model_dir, tmp_path, how=execution(optimizer=kind, lora_rank=4))
     assert said == []
     for policy in (first, second):
         policy.update([wire], round=3, state={}, checkpoint=False)
@@ -61,12 +63,12 @@ def test_it_goes_on_as_if_it_had_never_stopped(model_dir: Path, tmp_path: Path, 
 def test_under_another_optimizer_the_policy_is_the_same(
     model_dir: Path, tmp_path: Path, old: str, new: str
 ) -> None:
-    first = started(model_dir, checkpoints=tmp_path, optimizer=old, lora_rank=4)
+    first = started(model_dir, checkpoints=tmp_path, how=execution(optimizer=old, lora_rank=4))
     wire = own_rollout(first, "one?")
     train(first, wire, 1, 2)
-    second, said = back(model_dir, tmp_path, optimizer=new, lora_rank=4)
+    second, said = back(model_dir, tmp_path, how=execution(optimizer=new, lora_rank=4))
     assert distance(policy_of(first), policy_of(second)) <= 1e-6
-    assert bool(said) == (old != new and {old, new} != {"adamw", "host"})
+    assert bool(said) == (OPTIMIZER[old].saved_mark != OPTIMIZER[new].saved_mark)
     assert second.update([wire], round=3, state={}, checkpoint=False)["policy_version"] == 3
 
 
@@ -87,7 +89,7 @@ def test_adapters_on_another_optimizers_weights_come_back_exactly(model_dir: Pat
 def test_another_rank_starts_new_adapters_on_the_merged_weights(model_dir: Path, tmp_path: Path) -> None:
     first = started(model_dir, checkpoints=tmp_path, **LORA)
     train(first, own_rollout(first, "one?"), 1)
-    second, said = back(model_dir, tmp_path, optimizer="lora", lora_rank=2)
+    second, said = back(model_dir, tmp_path, how=execution(optimizer="lora", lora_rank=2))
     assert len(said) == 1
     assert "another rank" in said[0]
     assert distance(policy_of(first), policy_of(second)) <= 1e-6

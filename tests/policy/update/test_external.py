@@ -7,9 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swarmd.config.model_sections import Weighting
 from swarmd.policy.update.external import claimed_logp, effective_share, mean_shown_ratio, shaping, weight
 from swarmd.policy.update.packing import TokenCompletion
-from swarmd.policy.update.settings import UpdateSettings, Weighting
+from tests.policy.settings import config
 
 anything = st.floats() | st.none()
 
@@ -25,8 +26,8 @@ def weigh(
     **settings: float,
 ) -> float:
     completion = TokenCompletion((1, 2), advantage, claimed_logp=claimed, best=best)
-    chosen = UpdateSettings.from_dict({"external_weighting": kind, **settings})
-    return weight(completion, own, capability, chosen)
+    chosen = config(**{"external_weighting": kind, **settings})
+    return weight(completion, own, capability, chosen.update)
 
 
 @pytest.mark.parametrize("advantage", [-2.0, 0.5])

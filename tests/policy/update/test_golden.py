@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 import torch
 
+from swarmd.config import Config
 from swarmd.policy.update import learner as learner_module
 from swarmd.policy.update import passes, token_losses, weighting
-from swarmd.policy.update.learner import Learner, TokenRollout, UpdateSettings
+from swarmd.policy.update.learner import TokenRollout
 from swarmd.policy.update.self_check import SelfCheck
 from tests.policy import plain_reference
+from tests.policy.settings import learner_with
 from tests.policy.tiny_models import KINDS, build, round_of
 
 LIMITS = {torch.float32: 1e-5, torch.float64: 1e-6}  # transformers' norms are float32 even in a float64 model
@@ -32,16 +34,15 @@ def differences(
     model = build(kind, dtype=dtype)
     if off_policy:
         rollouts = plain_reference.off_policy(model, rollouts)
-    chosen = UpdateSettings.from_dict({"completion_tokens_max": 12, **settings})
+    learner = learner_with(model, **{"tokens_max": 12, **settings})
     wanted_loss, wanted = plain_reference.loss_and_gradients(
         model,
         reference or rollouts,
-        aggregation=chosen.aggregation,
+        aggregation=learner.config.update.aggregation,
         completion_tokens_max=12,
-        temperature=chosen.temperature,
+        temperature=learner.config.policy.temperature,
         padded=padded,
     )
-    learner = Learner(model, chosen)
     loss, gradients = learner.gradients(rollouts)
     return abs(loss - wanted_loss) / abs(wanted_loss), plain_reference.worst_difference(gradients, wanted)
 
@@ -121,7 +122,7 @@ def test_a_wrong_clip_is_seen(monkeypatch: pytest.MonkeyPatch, mutant: Callable[
 
 
 def test_a_normaliser_counted_after_dropping_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def weigh_late(rollouts: list[TokenRollout], settings: UpdateSettings) -> Any:
+    def weigh_late(rollouts: list[TokenRollout], settings: Config) -> Any:
         live = [replace(r, completions=tuple(c for c in r.completions if c.advantage)) for r in rollouts]
         return weighting.weigh(live, settings)
 
@@ -172,7 +173,7 @@ def test_the_self_check_sees_a_broken_fast_path_and_trains_without_it(
 ) -> None:
     real = passes.collate
     monkeypatch.setattr(passes, "collate", lambda *args: mutate(real(*args)))
-    learner = Learner(build(), UpdateSettings())
+    learner = learner_with(build())
     stats = learner.update(round_of())
     assert not stats.fast_path
     assert stats.skipped is None
@@ -190,6 +191,6 @@ def test_the_self_check_compares_gradients_also_when_it_is_first_asked_for_log_p
         )
 
     monkeypatch.setattr(passes, "head_pass", too_steep)
-    learner = Learner(build(), UpdateSettings())
+    learner = learner_with(build())
     learner.log_probs(round_of())
     assert not learner.update(round_of()).fast_path

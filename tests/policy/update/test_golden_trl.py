@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from swarmd.config import Config
 from swarmd.policy.update.loss import clipped_loss
-from swarmd.policy.update.settings import UpdateSettings
 from swarmd.policy.update.weighting import token_weights
+from tests.policy.settings import config
 
 trl = pytest.importorskip("trl", minversion="1.16", reason="TRL comes with the dev extra")
 TOKENS_MAX, LENGTHS = 7, (5, 1, 7, 3, 2, 6)
@@ -20,11 +21,11 @@ TOKENS_MAX, LENGTHS = 7, (5, 1, 7, 3, 2, 6)
 class _Given:
     """What `_compute_loss` reads of a trainer, with the log-probs handed in instead of a model's."""
 
-    def __init__(self, logps_BT: Tensor, settings: UpdateSettings) -> None:
+    def __init__(self, logps_BT: Tensor, settings: Config) -> None:
         self.aux_loss_enabled = self.use_vllm = self._entropy_bonus_enabled = False
         self.top_entropy_quantile, self.off_policy_mask_threshold, self.beta = 1.0, None, 0.0
-        self.importance_sampling_level, self.loss_type = "token", settings.aggregation
-        self.epsilon_low, self.epsilon_high = settings.clip_low, settings.clip_high
+        self.importance_sampling_level, self.loss_type = "token", settings.update.aggregation
+        self.epsilon_low, self.epsilon_high = settings.update.clip_low, settings.update.clip_high
         self.max_completion_length = TOKENS_MAX
         self.current_gradient_accumulation_steps = 1
         self.args = SimpleNamespace(delta=None, steps_per_generation=1)
@@ -40,7 +41,7 @@ class _Given:
 
 
 def trl_loss(
-    logps_BT: Tensor, old_BT: Tensor | None, advantages_B: Tensor, mask_BT: Tensor, settings: UpdateSettings
+    logps_BT: Tensor, old_BT: Tensor | None, advantages_B: Tensor, mask_BT: Tensor, settings: Config
 ) -> tuple[float, Tensor]:
     # where vLLM is installed, TRL imports all of it
     with mock.patch("trl.import_utils.is_vllm_available", return_value=False):
@@ -62,7 +63,7 @@ def trl_loss(
 
 
 def our_loss(
-    logps_BT: Tensor, old_BT: Tensor | None, advantages_B: Tensor, mask_BT: Tensor, settings: UpdateSettings
+    logps_BT: Tensor, old_BT: Tensor | None, advantages_B: Tensor, mask_BT: Tensor, settings: Config
 ) -> tuple[float, Tensor]:
     counted = mask_BT.any(-1).tolist()
     weights = token_weights(LENGTHS, counted, settings)
@@ -72,8 +73,8 @@ def our_loss(
             logps_BT[row, :length],
             None if old_BT is None else old_BT[row, :length],
             advantages_B[row].expand(length),
-            clip_low=settings.clip_low,
-            clip_high=settings.clip_high,
+            clip_low=settings.update.clip_low,
+            clip_high=settings.update.clip_high,
         )
         total += weight * found.loss_N.sum().item()
         slopes_BT[row, :length] = weight * found.slope_N
@@ -102,9 +103,7 @@ def given(
 def test_equals_trl(
     aggregation: str, clip: tuple[float, float], off_policy: bool, masked: tuple[int, ...]
 ) -> None:
-    settings = UpdateSettings(
-        aggregation=aggregation, clip_low=clip[0], clip_high=clip[1], completion_tokens_max=TOKENS_MAX
-    )
+    settings = config(aggregation=aggregation, clip_low=clip[0], clip_high=clip[1], tokens_max=TOKENS_MAX)
     case = given(7, off_policy=off_policy, masked=masked)
     theirs, ours = trl_loss(*case, settings), our_loss(*case, settings)
     assert abs(theirs[0] - ours[0]) < 1e-12
@@ -116,16 +115,14 @@ def test_equals_trl(
     "wrong", ["clip sides swapped", "another aggregation", "no old log-probs", "advantage sign"]
 )
 def test_a_wrong_loss_does_not_equal_trl(aggregation: str, wrong: str) -> None:
-    settings = UpdateSettings(aggregation=aggregation, completion_tokens_max=TOKENS_MAX)
+    settings = config(aggregation=aggregation, tokens_max=TOKENS_MAX)
     logps_BT, old_BT, advantages_B, mask_BT = given(3, off_policy=True)
     _, theirs = trl_loss(logps_BT, old_BT, advantages_B, mask_BT, settings)
     if wrong == "clip sides swapped":
-        settings = UpdateSettings(
-            aggregation=aggregation, clip_low=0.28, clip_high=0.2, completion_tokens_max=TOKENS_MAX
-        )
+        settings = config(aggregation=aggregation, clip_low=0.28, clip_high=0.2, tokens_max=TOKENS_MAX)
     elif wrong == "another aggregation":
         other = {"dapo": "grpo", "grpo": "dr_grpo", "dr_grpo": "dapo"}[aggregation]
-        settings = UpdateSettings(aggregation=other, completion_tokens_max=TOKENS_MAX)
+        settings = config(aggregation=other, tokens_max=TOKENS_MAX)
     elif wrong == "no old log-probs":
         old_BT = None
     else:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from swarmd.policy.update.learner import Learner, UpdateSettings
 from tests.bench.update_work import Work, build_model, build_round
+from tests.policy.settings import learner_with
 
 pytest.importorskip("trl", minversion="1.16", reason="TRL comes with the dev extra")
 SMALL = Work(prompts=(3, 9), completion_median=6, completion_min=2, completion_max=12, informative=2)
@@ -18,7 +18,7 @@ def test_the_gradient_is_trls(micro_batch: int, altered: bool) -> None:
     rollouts = build_round(SMALL, 1024, questions=3, completions=4)
     theirs = TrlUpdate(build_model("0.9M"), TrlOptions(micro_batch, altered=altered))
     theirs.backward(rollouts)
-    _, ours = Learner(build_model("0.9M"), UpdateSettings()).gradients(rollouts)
+    _, ours = learner_with(build_model("0.9M")).gradients(rollouts)
     wanted = theirs.gradients()
     assert ours.keys() == wanted.keys()
     one, other = (torch.cat([found[name].flatten() for name in wanted]) for found in (ours, wanted))

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from swarmd.policy.update.learner import Learner, TokenCompletion, TokenRollout, UpdateSettings
+from swarmd.policy.update.learner import TokenCompletion, TokenRollout
 from tests.policy.plain_reference import worst_difference
+from tests.policy.settings import learner_with
 from tests.policy.tiny_models import EOS, build, round_of
 
 
 def gradient_difference(one: list[TokenRollout], other: list[TokenRollout], **settings: object) -> float:
-    learner = Learner(build(), UpdateSettings.from_dict({"completion_tokens_max": 12, **settings}))
+    learner = learner_with(build(), **{"tokens_max": 12, **settings})
     return worst_difference(learner.gradients(one)[1], learner.gradients(other)[1])
 
 
@@ -35,7 +36,7 @@ def test_local_and_external_rollouts_weigh_the_same(aggregation: str) -> None:
 
 def test_a_zero_advantage_rollout_only_moves_the_normaliser() -> None:
     silent = TokenRollout((7, 8), tuple(TokenCompletion((3, 4, 5, EOS), 0.0) for _ in range(4)))
-    learner = Learner(build(), UpdateSettings())
+    learner = learner_with(build())
     before, after = learner.gradients(round_of()), learner.gradients([*round_of(), silent])
     num_tokens = sum(len(c.ids) for r in round_of() for c in r.completions)
     scale = num_tokens / (num_tokens + 16)
@@ -45,12 +46,12 @@ def test_a_zero_advantage_rollout_only_moves_the_normaliser() -> None:
 
 @pytest.mark.parametrize("tokens", [1, 9, 33])
 def test_micro_batches_do_not_matter(tokens: int) -> None:
-    whole, split = (Learner(build(), UpdateSettings(micro_batch_tokens=num)) for num in (4096, tokens))
+    whole, split = (learner_with(build(), micro_batch_tokens=num) for num in (4096, tokens))
     assert worst_difference(split.gradients(round_of())[1], whole.gradients(round_of())[1]) < 1e-5
 
 
 def test_rollouts_do_not_see_each_other() -> None:
-    learner = Learner(build(), UpdateSettings(aggregation="dr_grpo", completion_tokens_max=12))
+    learner = learner_with(build(), aggregation="dr_grpo", tokens_max=12)
     together = learner.log_probs(round_of())
     apart = [learner.log_probs([r])[0] for r in round_of()]
     for one, other in zip(together, apart, strict=True):
@@ -60,7 +61,7 @@ def test_rollouts_do_not_see_each_other() -> None:
 def test_the_reward_rises_on_a_bandit() -> None:
     """Two prompts, one right token each, then EOS. Sampled on-policy, rewarded by the first token alone."""
     model, rng = build(initializer_range=0.02), random.Random(0)
-    learner = Learner(model, UpdateSettings(learning_rate=1e-2))
+    learner = learner_with(model, learning_rate=1e-2)
     right = {5: range(1, 40), 9: range(40, 80)}
 
     def play() -> tuple[list[TokenRollout], float]:

@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -11,11 +12,15 @@ from torch import Tensor
 from transformers import Gemma2Config, Gemma2ForCausalLM, MistralConfig, MistralForCausalLM, PreTrainedModel
 
 from swarmd.errors import StateError
-from swarmd.policy.update.learner import Learner, TokenCompletion, TokenRollout, UpdateSettings
+from swarmd.policy.update.learner import Learner, TokenCompletion, TokenRollout
 from tests.policy import plain_reference
+from tests.policy.settings import learner_with
 from tests.policy.tiny_models import build, rollout, round_of
 
-FAST = UpdateSettings(learning_rate=1e-2)
+
+def fast(model: PreTrainedModel, **changes: Any) -> Learner:
+    """A learner whose steps show."""
+    return learner_with(model, **{"learning_rate": 1e-2, **changes})
 
 
 def weights(model: PreTrainedModel) -> dict[str, Tensor]:
@@ -47,14 +52,14 @@ def with_advantages(value: float) -> list[TokenRollout]:
 def test_a_round_without_signal_is_skipped(rollouts: list[TokenRollout], reason: str) -> None:
     model = build()
     before = weights(model)
-    stats = Learner(model, FAST).update(rollouts)
+    stats = fast(model).update(rollouts)
     assert (stats.skipped, stats.num_steps, same(before, weights(model))) == (reason, 0, True)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_non_finite_advantage_leaves_weights_and_optimizer_alone(value: float) -> None:
     model = build()
-    learner = Learner(model, FAST)
+    learner = fast(model)
     learner.update(round_of())
     before, state = weights(model), {k: v.clone() for k, v in learner.optimizer_tensors().items()}
     assert learner.update(with_advantages(value)).skipped == "non_finite"
@@ -64,7 +69,7 @@ def test_a_non_finite_advantage_leaves_weights_and_optimizer_alone(value: float)
 
 def test_a_non_finite_gradient_with_a_finite_loss_is_skipped() -> None:
     model = build()
-    learner = Learner(model, FAST)
+    learner = fast(model)
     learner.update(round_of())
     model.model.norm.weight.register_hook(lambda gradient: gradient * math.nan)
     before = weights(model)
@@ -74,7 +79,7 @@ def test_a_non_finite_gradient_with_a_finite_loss_is_skipped() -> None:
 
 def test_a_skipped_round_does_not_spoil_the_next() -> None:
     model = build()
-    learner = Learner(model, FAST)
+    learner = fast(model)
     learner.update(with_advantages(math.nan))
     assert learner.update(round_of()).skipped is None
 
@@ -89,7 +94,7 @@ def test_a_step_is_adams_on_the_plain_gradient() -> None:
         parameter.grad = gradients[name]
     norm = torch.nn.utils.clip_grad_norm_(twin.parameters(), 1.0)
     torch.optim.Adam(twin.parameters(), lr=1e-2).step()
-    stats = Learner(model, FAST).update(round_of())
+    stats = fast(model).update(round_of())
     assert stats.grad_norm == pytest.approx(norm.item(), rel=1e-4)
     # Adam's first step is the gradient's sign: elements near zero may fall either way, so compare where it is clear.
     for name, parameter in twin.named_parameters():
@@ -99,7 +104,7 @@ def test_a_step_is_adams_on_the_plain_gradient() -> None:
 
 def test_counts_of_a_round() -> None:
     rollouts = round_of()
-    stats = Learner(build(), FAST).update(rollouts)
+    stats = fast(build()).update(rollouts)
     lengths = [[len(c.ids) for c in r.completions] for r in rollouts]
     assert (stats.num_rollouts_local, stats.num_rollouts_external, stats.num_completions) == (2, 2, 16)
     assert stats.num_tokens_local == sum(map(sum, lengths[:2]))
@@ -115,11 +120,11 @@ def test_mean_log_prob_of_externals_is_the_own_policys() -> None:
     model, rollouts = build(), round_of(num_local=1, num_external=1)
     wanted = [
         logp
-        for c, logps in zip(rollouts[1].completions, Learner(model, FAST).log_probs(rollouts)[1], strict=True)
+        for c, logps in zip(rollouts[1].completions, fast(model).log_probs(rollouts)[1], strict=True)
         if c.advantage
         for logp in logps
     ]
-    assert Learner(model, FAST).update(rollouts).mean_logp_external == pytest.approx(
+    assert fast(model).update(rollouts).mean_logp_external == pytest.approx(
         sum(wanted) / len(wanted), rel=1e-5
     )
 
@@ -128,7 +133,7 @@ def test_clip_ratios_tell_sides_and_origins_apart() -> None:
     model, (own, theirs) = build(), round_of(num_local=1, num_external=1)
 
     def moved(r: TokenRollout, shift: float, advantage: float) -> TokenRollout:
-        logps = Learner(model, FAST).log_probs([r])[0]
+        logps = fast(model).log_probs([r])[0]
         return replace(
             r,
             completions=tuple(
@@ -137,22 +142,20 @@ def test_clip_ratios_tell_sides_and_origins_apart() -> None:
             ),
         )
 
-    stats = Learner(model, FAST).update([moved(own, -1.0, 1.0), moved(theirs, 1.0, -1.0)])
+    stats = fast(model).update([moved(own, -1.0, 1.0), moved(theirs, 1.0, -1.0)])
     assert (stats.clip_ratio_high_local, stats.clip_ratio_low_local) == (1.0, 0.0)
     assert (stats.clip_ratio_high_external, stats.clip_ratio_low_external) == (0.0, 1.0)
     assert 0 < stats.clip_ratio_low < 1
 
 
 def test_unfinished_completions_can_be_masked() -> None:
-    settings = replace(FAST, mask_unfinished=True)
-    stats = Learner(build(), settings).update(round_of())
+    stats = fast(build(), mask_unfinished=True).update(round_of())
     assert stats.num_masked == 4
-    assert stats.num_tokens_trained < Learner(build(), FAST).update(round_of()).num_tokens_trained
+    assert stats.num_tokens_trained < fast(build()).update(round_of()).num_tokens_trained
 
 
 def test_several_steps_refer_to_the_log_probs_before_the_first() -> None:
-    settings = replace(FAST, minibatches=2, epochs=2)
-    stats = Learner(build(), settings).update(round_of())
+    stats = fast(build(), minibatches=2, epochs=2).update(round_of())
     assert stats.num_steps == 4
     assert stats.clip_ratio_low + stats.clip_ratio_high > 0
 
@@ -160,7 +163,7 @@ def test_several_steps_refer_to_the_log_probs_before_the_first() -> None:
 def test_log_probs_keep_their_places() -> None:
     model, rollouts = build(), round_of()
     rollouts[1] = replace(rollouts[1], completions=(TokenCompletion((), 1.0), *rollouts[1].completions))
-    found = Learner(model, replace(FAST, micro_batch_tokens=20)).log_probs(rollouts)
+    found = fast(model, micro_batch_tokens=20).log_probs(rollouts)
     for r, found_G in zip(rollouts, found, strict=True):
         for c, logps in zip(r.completions, found_G, strict=True):
             if c.ids:
@@ -176,16 +179,16 @@ def test_log_probs_keep_their_places() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_two_updates_in_a_row_equal_two_with_a_restart_between(dtype: torch.dtype) -> None:
     straight, first = build(dtype=dtype), build(dtype=dtype)
-    learner = Learner(straight, FAST)
+    learner = fast(straight)
     learner.update(round_of(1))
     learner.update(round_of(2))
 
-    before = Learner(first, FAST)
+    before = fast(first)
     before.update(round_of(1))
     saved = {name: value.clone() for name, value in before.optimizer_tensors().items()}
     second = build(seed=5, dtype=dtype)
     second.load_state_dict(first.state_dict())
-    after = Learner(second, FAST)
+    after = fast(second)
     after.load_optimizer_tensors(saved)
     after.update(round_of(2))
     assert same(weights(straight), weights(second))
@@ -195,7 +198,7 @@ def test_two_updates_in_a_row_equal_two_with_a_restart_between(dtype: torch.dtyp
 def test_an_update_repeats_bit_for_bit() -> None:
     models = [build(), build()]
     for model in models:
-        Learner(model, FAST).update(round_of())
+        fast(model).update(round_of())
     assert same(weights(models[0]), weights(models[1]))
 
 
@@ -211,7 +214,7 @@ def test_an_update_repeats_bit_for_bit() -> None:
 def test_optimizer_state_of_another_model_is_refused(
     spoil: Callable[[dict[str, Tensor]], dict[str, Tensor]],
 ) -> None:
-    learner = Learner(build(), FAST)
+    learner = fast(build())
     learner.update(round_of())
     saved = {name: value.clone() for name, value in learner.optimizer_tensors().items()}
     with pytest.raises(StateError, match="do not fit the model"):
@@ -225,7 +228,7 @@ def test_optimizer_state_of_another_model_is_refused(
 def test_steps_too_small_for_bfloat16_add_up_in_the_masters() -> None:
     model = build(dtype=torch.bfloat16)
     before = weights(model)
-    learner = Learner(model, replace(FAST, learning_rate=2e-6))
+    learner = fast(model, learning_rate=2e-6)
     for _ in range(3):
         learner.update(round_of())
     masters = learner.optimizer_tensors()
@@ -239,15 +242,15 @@ def test_steps_too_small_for_bfloat16_add_up_in_the_masters() -> None:
 def test_a_bfloat16_models_gradient_is_close_to_the_wide_ones() -> None:
     narrow, wide = build(dtype=torch.bfloat16), build()
     wide.load_state_dict(narrow.state_dict())
-    _, wanted = Learner(wide, FAST).gradients(round_of())
-    _, found = Learner(narrow, FAST).gradients(round_of())
+    _, wanted = fast(wide).gradients(round_of())
+    _, found = fast(narrow).gradients(round_of())
     assert all(value.dtype == torch.float32 for value in found.values())
     assert plain_reference.worst_difference(found, wanted) < 0.15
 
 
 def test_weights_loaded_from_outside_become_the_masters() -> None:
     model, other = build(dtype=torch.bfloat16), build(seed=3, dtype=torch.bfloat16)
-    learner = Learner(model, replace(FAST, learning_rate=1e-9))
+    learner = fast(model, learning_rate=1e-9)
     model.load_state_dict(other.state_dict())
     learner.weights_changed()
     learner.update(round_of())
@@ -257,8 +260,8 @@ def test_weights_loaded_from_outside_become_the_masters() -> None:
 
 def test_gradient_checkpointing_changes_nothing() -> None:
     plain, checkpointed = build(attention_dropout=0.5), build(attention_dropout=0.5)
-    Learner(plain, FAST).update(round_of())
-    Learner(checkpointed, replace(FAST, gradient_checkpointing=True)).update(round_of())
+    fast(plain).update(round_of())
+    fast(checkpointed, checkpointing=True).update(round_of())
     assert not checkpointed.training
     assert same(weights(plain), weights(checkpointed))
 
@@ -286,7 +289,7 @@ def tiny(family: str) -> PreTrainedModel:
 def test_a_model_with_other_attention_trains_on_the_plain_path() -> None:
     model = tiny("gemma2")
     _, wanted = plain_reference.loss_and_gradients(model, round_of())
-    learner = Learner(model, FAST)
+    learner = fast(model)
     _, found = learner.gradients(round_of())
     stats = learner.update(round_of())
     assert plain_reference.worst_difference(found, wanted) < 1e-5
@@ -296,7 +299,7 @@ def test_a_model_with_other_attention_trains_on_the_plain_path() -> None:
 
 def test_sequences_longer_than_a_sliding_window_take_the_plain_path() -> None:
     model = tiny("mistral")
-    learner = Learner(model, FAST)
+    learner = fast(model)
     rng = random.Random(0)
     long_round = [rollout(rng), rollout(rng)]
     _, wanted = plain_reference.loss_and_gradients(model, long_round)
@@ -306,6 +309,6 @@ def test_sequences_longer_than_a_sliding_window_take_the_plain_path() -> None:
 
 
 def test_the_self_check_reports_its_difference() -> None:
-    stats = Learner(build(), FAST).update(round_of())
+    stats = fast(build()).update(round_of())
     assert stats.fast_path
     assert stats.self_check.startswith("relative difference")

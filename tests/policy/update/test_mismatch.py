@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from swarmd.policy.update.learner import Learner, TokenRollout, UpdateSettings
+from swarmd.config import Mismatch
+from swarmd.policy.update.learner import Learner, TokenRollout
 from swarmd.policy.update.mismatch import factors, keeps, measured, resolve
-from swarmd.policy.update.settings import Mismatch
+from tests.policy.settings import config, learner_with
 from tests.policy.tiny_models import build, round_of
 
 NAN = math.nan
@@ -58,7 +59,8 @@ def test_gauges_of_nothing_and_of_a_broken_engine() -> None:
     ],
 )
 def test_auto_asks_whose_weights_the_engine_has(wanted: Mismatch, keeps_weights: bool, found: str) -> None:
-    assert resolve(wanted, engine_keeps_weights=keeps_weights) == found
+    resolved = resolve(config(mismatch=wanted, epochs=3), engine_keeps_weights=keeps_weights)
+    assert resolved == config(mismatch=found, epochs=3)
 
 
 # Through the learner.
@@ -78,15 +80,15 @@ def sampled(rollouts: list[TokenRollout], learner: Learner, *shifts: float) -> l
     return result
 
 
-def settings(mismatch: Mismatch, **others: float) -> UpdateSettings:
-    return UpdateSettings.from_dict({"learning_rate": 1e-4, "mismatch": mismatch, **others})
+def learner_under(mismatch: Mismatch, kind: type[Learner] = Learner) -> Learner:
+    return learner_with(build(), learning_rate=1e-4, mismatch=mismatch, kind=kind)
 
 
 @pytest.mark.parametrize(
     ("mismatch", "cut"), [("off", 0.0), ("auto", 0.0), ("token", 1.0), ("geometric", 1.0)]
 )
 def test_the_gap_is_measured_whatever_is_done_about_it(mismatch: Mismatch, cut: float) -> None:
-    learner = Learner(build(), settings(mismatch))
+    learner = learner_under(mismatch)
     stats = learner.update(sampled(round_of(), learner, -math.log(4.0)))
     assert stats.mismatch_ratio_mean == pytest.approx(4.0, rel=1e-4)
     assert stats.mismatch_ratio_max == pytest.approx(4.0, rel=1e-4)
@@ -94,12 +96,12 @@ def test_the_gap_is_measured_whatever_is_done_about_it(mismatch: Mismatch, cut: 
 
 
 def test_an_engine_that_measured_nothing_is_not_measured() -> None:
-    stats = Learner(build(), settings("token")).update(round_of())
+    stats = learner_under("token").update(round_of())
     assert (stats.mismatch_ratio_mean, stats.mismatch_cut) == (None, None)
 
 
 def test_a_masked_completion_is_not_forwarded_for_the_gradient() -> None:
-    learner = Learner(build(), settings("geometric"))
+    learner = learner_under("geometric")
     rollouts = round_of(num_external=0)
     stats = learner.update(sampled(rollouts, learner, 0.0, 1.0))  # every second one is off
     kept = [c for r in rollouts for n, c in enumerate(r.completions) if n % 2 == 0 and c.advantage]
@@ -108,6 +110,6 @@ def test_a_masked_completion_is_not_forwarded_for_the_gradient() -> None:
 
 
 def test_masking_everything_is_a_round_without_signal() -> None:
-    learner = Learner(build(), settings("geometric"))
+    learner = learner_under("geometric")
     stats = learner.update(sampled(round_of(num_external=0), learner, 1.0))
     assert (stats.skipped, stats.num_steps, stats.mismatch_cut) == ("zero_advantage", 0, 1.0)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,15 @@ from torch import Tensor
 
 from swarmd.errors import ChildDied, ConfigError
 from swarmd.policy.model.loading import load_model
-from swarmd.policy.update.learner import Learner, UpdateSettings
+from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.packing import Pack, PromptGroup, TokenCompletion, TokenRollout, WeighedCompletion
 from swarmd.policy.update.parallel import ParallelLearner, balanced
 from swarmd.policy.update.rank_channel import packs_from_plain, packs_to_plain
 from tests.policy.plain_reference import worst_difference
 from tests.policy.services import own_rollout, started
+from tests.policy.settings import config, execution
 
-SETTINGS = UpdateSettings(learning_rate=1e-3, micro_batch_tokens=64)
+SETTINGS = config(learning_rate=1e-3, threads=1), execution(micro_batch_tokens=64)
 DEVICES = ("cpu", "cpu")
 
 
@@ -43,10 +43,8 @@ def rounds(num: int) -> list[list[TokenRollout]]:
 @pytest.fixture
 def pair(model_dir: Path) -> Iterator[tuple[Learner, ParallelLearner]]:
     """One device, and two ranks, from the same weights."""
-    single = Learner(load_model(model_dir, "cpu"), SETTINGS)
-    parallel = ParallelLearner(
-        load_model(model_dir, "cpu"), SETTINGS, devices=DEVICES, model_dir=model_dir, threads=1
-    )
+    single = Learner(load_model(model_dir, "cpu"), *SETTINGS)
+    parallel = ParallelLearner(load_model(model_dir, "cpu"), *SETTINGS, devices=DEVICES, model_dir=model_dir)
     yield single, parallel
     parallel.release()
 
@@ -155,7 +153,7 @@ def test_a_collective_that_breaks_is_a_lost_rank(model_dir: Path, monkeypatch: p
     def broken(_: object) -> None:
         raise RuntimeError("Connection closed by peer")
 
-    learner = ParallelLearner(load_model(model_dir, "cpu"), SETTINGS, devices=DEVICES, model_dir=model_dir)
+    learner = ParallelLearner(load_model(model_dir, "cpu"), *SETTINGS, devices=DEVICES, model_dir=model_dir)
     monkeypatch.setattr("swarmd.policy.update.parallel.add_up", broken)
     with pytest.raises(ChildDied, match="could not be added up"):
         learner._add_up()
@@ -167,7 +165,7 @@ from pathlib import Path
 from swarmd.policy.model.loading import load_model
 from tests.policy.update.test_parallel import DEVICES, SETTINGS, ParallelLearner, rank_pids, rounds
 folder = Path(sys.argv[1])
-learner = ParallelLearner(load_model(folder, "cpu"), SETTINGS, devices=DEVICES, model_dir=folder, threads=1)
+learner = ParallelLearner(load_model(folder, "cpu"), *SETTINGS, devices=DEVICES, model_dir=folder)
 learner.update(rounds(1)[0])
 print(*rank_pids(learner), flush=True)
 time.sleep(600)
@@ -187,7 +185,7 @@ def test_no_rank_outlives_a_killed_update_process(model_dir: Path) -> None:
 
 def test_a_rank_that_cannot_start_is_an_error_and_leaves_nobody(model_dir: Path, tmp_path: Path) -> None:
     learner = ParallelLearner(
-        load_model(model_dir, "cpu"), SETTINGS, devices=DEVICES, model_dir=tmp_path / "gone", threads=1
+        load_model(model_dir, "cpu"), *SETTINGS, devices=DEVICES, model_dir=tmp_path / "gone"
     )
     with pytest.raises(ChildDied, match="rank 1 of the update failed"):
         learner.update(rounds(1)[0])
@@ -198,7 +196,8 @@ def test_an_optimizer_that_takes_gradients_one_by_one_is_refused(model_dir: Path
     with pytest.raises(ConfigError, match="optimizer on the host"):
         ParallelLearner(
             load_model(model_dir, "cpu"),
-            replace(SETTINGS, optimizer="host"),
+            config(),
+            execution(optimizer="host"),
             devices=DEVICES,
             model_dir=model_dir,
         )

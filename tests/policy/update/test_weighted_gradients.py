@@ -10,9 +10,10 @@ import torch
 
 from swarmd.policy.update import learner as learner_module
 from swarmd.policy.update import token_losses
-from swarmd.policy.update.learner import Learner, TokenRollout, UpdateSettings
+from swarmd.policy.update.learner import Learner, TokenRollout
 from swarmd.policy.update.self_check import SelfCheck
 from tests.policy import plain_reference
+from tests.policy.settings import learner_with
 from tests.policy.tiny_models import build, round_of
 
 WEIGHTINGS = ("as-own", "positive", "tapered", "cross", "shaped", "imitate")
@@ -48,7 +49,7 @@ def difference(*, off_policy: bool = False, **options: Any) -> float:
         rollouts = plain_reference.off_policy(model, rollouts)
     options = {"external_logp_floor": FLOOR, **options}
     wanted_loss, wanted = plain_reference.weighted_loss_and_gradients(model, rollouts, **options)
-    loss, found = Learner(model, UpdateSettings.from_dict(options)).gradients(rollouts)
+    loss, found = learner_with(model, **options).gradients(rollouts)
     return max(abs(loss - wanted_loss) / abs(wanted_loss), plain_reference.worst_difference(found, wanted))
 
 
@@ -97,15 +98,14 @@ def test_every_mismatch_correction_agrees(options: dict[str, Any], off_policy: b
 def test_the_examples_are_not_trivial() -> None:
     """Each option's gradient differs from the default's, so that the tests above could fail."""
     rollouts = described(round_of(num_local=3, num_external=3))
-    plain = Learner(build(), UpdateSettings()).gradients(rollouts)[1]
+    plain = learner_with(build()).gradients(rollouts)[1]
     for options in (
         *({"external_weighting": weighting} for weighting in WEIGHTINGS[1:]),
         {"normaliser": "source"},
         {"mismatch": "token"},
         {"mismatch": "geometric"},
     ):
-        settings = UpdateSettings.from_dict({"external_logp_floor": FLOOR, **options})
-        other = Learner(build(), settings).gradients(rollouts)[1]
+        other = learner_with(build(), **{"external_logp_floor": FLOOR, **options}).gradients(rollouts)[1]
         assert plain_reference.worst_difference(other, plain) > 1e-2, options
 
 
@@ -132,20 +132,22 @@ class Counted(Learner):
 @pytest.mark.parametrize("weighting", ["as-own", "positive", "shaped", "imitate"])
 @pytest.mark.parametrize("mismatch", ["off", "token"])
 def test_most_options_need_no_pass_before_the_step(weighting: str, mismatch: str) -> None:
-    settings = UpdateSettings.from_dict({"external_weighting": weighting, "mismatch": mismatch})
-    learner = Counted(build(), settings)
+    learner = learner_with(build(), external_weighting=weighting, mismatch=mismatch, kind=Counted)
     learner.update(described(round_of()))
     assert learner.asked == ()
 
 
 def test_tapered_asks_about_negative_externals_only() -> None:
-    learner, rollouts = Counted(build(), UpdateSettings(external_weighting="tapered")), described(round_of())
+    learner, rollouts = (
+        learner_with(build(), external_weighting="tapered", kind=Counted),
+        described(round_of()),
+    )
     learner.update(rollouts)
     assert learner.asked == [c for r in rollouts[2:] for c in r.completions if c.advantage < 0]
 
 
 def test_cross_asks_about_externals_with_a_claim_only() -> None:
-    learner, rollouts = Counted(build(), UpdateSettings(external_weighting="cross")), described(round_of())
+    learner, rollouts = learner_with(build(), external_weighting="cross", kind=Counted), described(round_of())
     learner.update(rollouts)
     assert learner.asked == [
         c for r in rollouts[2:] for c in r.completions if c.advantage and c.claimed_logp is not None
@@ -153,7 +155,7 @@ def test_cross_asks_about_externals_with_a_claim_only() -> None:
 
 
 def test_the_mask_asks_about_own_completions_only() -> None:
-    learner, rollouts = Counted(build(), UpdateSettings(mismatch="geometric")), described(round_of())
+    learner, rollouts = learner_with(build(), mismatch="geometric", kind=Counted), described(round_of())
     learner.update(rollouts)
     assert learner.asked == [
         c for r in rollouts[:2] for c in r.completions if c.advantage and c.engine_logps_T is not None
@@ -161,8 +163,8 @@ def test_the_mask_asks_about_own_completions_only() -> None:
 
 
 def test_with_several_steps_the_old_log_probs_are_asked_for_once() -> None:
-    settings = UpdateSettings(external_weighting="tapered", mismatch="geometric", epochs=2)
-    learner, rollouts = Counted(build(), settings), described(round_of())
+    options = {"external_weighting": "tapered", "mismatch": "geometric", "epochs": 2}
+    learner, rollouts = learner_with(build(), kind=Counted, **options), described(round_of())
     learner.update(rollouts)
     assert len(learner.asked) == sum(len(r.completions) for r in rollouts)
 
@@ -171,10 +173,9 @@ def test_with_several_steps_the_old_log_probs_are_asked_for_once() -> None:
 def test_later_steps_keep_the_weights_of_the_first(weighting: str) -> None:
     """Two epochs at a tiny rate and two at a large one weigh alike, although the policy has moved in between."""
     stats = [
-        Learner(
-            build(),
-            UpdateSettings.from_dict({"external_weighting": weighting, "epochs": 2, "learning_rate": rate}),
-        ).update(described(round_of()))
+        learner_with(build(), external_weighting=weighting, epochs=2, learning_rate=rate).update(
+            described(round_of())
+        )
         for rate in (1e-9, 1e-2)
     ]
     assert stats[0].external_weight_mean == pytest.approx(stats[1].external_weight_mean, rel=1e-5)
@@ -185,8 +186,8 @@ def test_later_steps_keep_the_weights_of_the_first(weighting: str) -> None:
 
 
 def reported(weighting: str, **others: Any) -> Any:
-    settings = UpdateSettings.from_dict({"external_weighting": weighting, **others})
-    return Learner(build(), settings).update(described(round_of(num_local=2, num_external=3)))
+    learner = learner_with(build(), external_weighting=weighting, **others)
+    return learner.update(described(round_of(num_local=2, num_external=3)))
 
 
 def test_as_own_reports_weights_of_one() -> None:
@@ -212,7 +213,7 @@ def test_ratios_are_reported_where_claims_were_compared() -> None:
 
 def test_shaped_reports_its_tokens() -> None:
     rollouts = described(round_of(num_local=2, num_external=3))
-    logps = Learner(build(), UpdateSettings()).log_probs(rollouts)[2:]
+    logps = learner_with(build()).log_probs(rollouts)[2:]
     probabilities = torch.tensor(
         [
             logp
@@ -233,7 +234,7 @@ def test_imitation_reports_the_cross_entropy_without_the_coefficient() -> None:
 
 
 def test_a_round_of_own_rollouts_reports_no_weights() -> None:
-    stats = Learner(build(), UpdateSettings()).update(described(round_of(num_external=0)))
+    stats = learner_with(build()).update(described(round_of(num_external=0)))
     assert (stats.external_weight_mean, stats.external_effective_share) == (None, None)
 
 
@@ -243,11 +244,11 @@ def test_a_round_whose_weights_are_all_zero_is_skipped(weighting: str) -> None:
         replace(r, completions=tuple(replace(c, advantage=-1.0, best=False) for c in r.completions))
         for r in round_of(num_local=0)
     ]
-    stats = Learner(build(), UpdateSettings.from_dict({"external_weighting": weighting})).update(rollouts)
+    stats = learner_with(build(), external_weighting=weighting).update(rollouts)
     assert (stats.skipped, stats.num_steps, stats.external_weight_zero) == ("zero_advantage", 0, 1.0)
 
 
 def test_a_last_minibatch_without_signal_ends_nothing() -> None:
     silent = replace(round_of()[0], completions=(replace(round_of()[0].completions[0], advantage=0.0),))
-    stats = Learner(build(), UpdateSettings(minibatches=2)).update([round_of()[1], silent])
+    stats = learner_with(build(), minibatches=2).update([round_of()[1], silent])
     assert (stats.skipped, stats.num_steps) == (None, 1)

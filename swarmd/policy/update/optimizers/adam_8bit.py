@@ -12,14 +12,41 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from swarmd.config import UpdateSection
 from swarmd.errors import ConfigError
-from swarmd.policy.update.settings import UpdateSettings
+from swarmd.policy.plans.ladder import Execution
+from swarmd.policy.update.masters import MasterWeights
+from swarmd.policy.update.optimizers.adam import BETAS, FullMoments
+from swarmd.policy.update.optimizers.optimizer import Moments, Optimizer
 
 # The kernels' block size. Tensors below MIN_ELEMENTS, bitsandbytes' default, keep full moments: norms and biases, too few elements
 # to save memory on.
 BLOCK_ELEMENTS = 256
 MIN_ELEMENTS = 4096
-INSTALL = "pip install bitsandbytes, or choose another update.optimizer"
+INSTALL = "pip install bitsandbytes, or choose another policy.plan"
+
+
+def build(model: PreTrainedModel, update: UpdateSection, how: Execution) -> Optimizer:
+    """8-bit moments for large matrices, full ones for the rest; a model too small for any 8-bit moment gets AdamW.
+
+    Raises:
+        ConfigError: bitsandbytes is not installed, or has no such kernel for the model's device.
+    """
+    masters = MasterWeights(model)
+    full = moments_in_full(model)
+    large = {
+        name: master
+        for name, master in masters.by_name.items()
+        if name not in full and master.numel() >= MIN_ELEMENTS
+    }
+    small = {name: master for name, master in masters.by_name.items() if name not in large}
+    moments: list[Moments] = []
+    with masters.closed_on_error():
+        if large:
+            moments.append(BlockwiseMoments(large, update))
+        if small:
+            moments.append(FullMoments(small, update, update.learning_rate))
+    return Optimizer("adam-8bit" if large else "adamw", masters, moments, update.grad_norm_max)
 
 
 def moments_in_full(model: PreTrainedModel) -> set[str]:
@@ -50,8 +77,8 @@ class BlockwiseMoments:
         ConfigError: bitsandbytes is not installed, or has no such kernel for the masters' device.
     """
 
-    def __init__(self, masters: Mapping[str, Tensor], settings: UpdateSettings) -> None:
-        self._masters, self._settings = masters, settings
+    def __init__(self, masters: Mapping[str, Tensor], update: UpdateSection) -> None:
+        self._masters, self._update = masters, update
         device = next(iter(masters.values())).device
         self._functional = _bitsandbytes(device)
         self._codebooks = {
@@ -65,7 +92,7 @@ class BlockwiseMoments:
             if master.grad is not None:
                 state = self._states[name]
                 state.step.add_(1)
-                _update(self._functional, master, master.grad, state, self._codebooks, self._settings)
+                _update(self._functional, master, master.grad, state, self._codebooks, self._update)
 
     def tensors(self) -> dict[str, Tensor]:
         saved = {f"codebook/{kind}": codebook for kind, codebook in self._codebooks.items()}
@@ -101,7 +128,7 @@ def _update(
     gradient: Tensor,
     state: _State,
     codebooks: Mapping[str, Tensor],
-    settings: UpdateSettings,
+    update: UpdateSection,
 ) -> None:
     functional.optimizer_update_8bit_blockwise(
         "adam",
@@ -109,17 +136,17 @@ def _update(
         master,
         state.exp_avg_u8,
         state.exp_avg_sq_u8,
-        *settings.betas,
+        *BETAS,
         0.0,
         0.0,
-        settings.eps,
+        update.adam_eps,
         int(state.step.item()),
-        settings.learning_rate,
+        update.learning_rate,
         codebooks["exp_avg"],
         codebooks["exp_avg_sq"],
         state.exp_avg_absmax,
         state.exp_avg_sq_absmax,
-        settings.weight_decay,
+        update.weight_decay,
     )
 
 
@@ -129,7 +156,7 @@ def _bitsandbytes(device: torch.device) -> Any:
         from bitsandbytes import functional
     except (ImportError, OSError, RuntimeError) as error:
         raise ConfigError(
-            "update.optimizer adam-8bit needs bitsandbytes, which cannot be imported", str(error), INSTALL
+            "plan adam-8bit needs bitsandbytes, which cannot be imported", str(error), INSTALL
         ) from error
     probe = torch.zeros(MIN_ELEMENTS, device=device)
     codebook = functional.create_dynamic_map(signed=False).to(device)
@@ -142,12 +169,12 @@ def _bitsandbytes(device: torch.device) -> Any:
             probe.clone(),
             state,
             {"exp_avg": codebook, "exp_avg_sq": codebook},
-            UpdateSettings(),
+            UpdateSection(),
         )
     except (RuntimeError, NotImplementedError, AttributeError) as error:
         raise ConfigError(
             f"bitsandbytes has no 8-bit Adam for {device}",
             str(error).partition("\n")[0],
-            "choose another update.optimizer (host or lora need little memory too)",
+            "choose another policy.plan (host-optimizer and lora need little memory too)",
         ) from error
     return functional

@@ -9,9 +9,19 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
+from swarmd.config import UpdateSection
+from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.masters import MasterWeights
+from swarmd.policy.update.optimizers.adam import on_masters
+from swarmd.policy.update.optimizers.optimizer import Optimizer
 from swarmd.policy.update.optimizers.staging import BUFFER_BYTES, Staging
+
+
+def build(model: PreTrainedModel, update: UpdateSection, how: Execution) -> Optimizer:
+    """AdamW in the host's memory. It saves the tensors that AdamW on the device saves; each goes on from the other's."""
+    return on_masters(HostMasters(model), update)
 
 
 class HostMasters(MasterWeights):

@@ -11,20 +11,32 @@ from collections.abc import Mapping
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from swarmd.config import UpdateSection
+from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.lora import adapted_weights, add_adapters, remove_adapters
 from swarmd.policy.update.masters import MasterWeights
 from swarmd.policy.update.optimizers.adam import FullMoments
 from swarmd.policy.update.optimizers.optimizer import Optimizer, kind_of
-from swarmd.policy.update.settings import UpdateSettings
+
+# Adapters want about ten times the learning rate of full training, whatever the model and the rank (Thinking Machines, "LoRA
+# Without Regret", 2025). At the same rate a node that steps down would all but stop learning.
+LEARNING_RATE_FACTOR = 10
+
+
+def build(model: PreTrainedModel, update: UpdateSection, how: Execution) -> Optimizer:
+    """AdamW on adapters, which the model gets here. Raises ConfigError where peft is missing or cannot adapt the model."""
+    return LoraOptimizer(model, update, how.lora_rank)
 
 
 class LoraOptimizer(Optimizer):
     """See `Optimizer`; building it wraps the model's linear layers."""
 
-    def __init__(self, model: PreTrainedModel, settings: UpdateSettings) -> None:
-        add_adapters(model, settings.lora_rank)
+    def __init__(self, model: PreTrainedModel, update: UpdateSection, rank: int) -> None:
+        add_adapters(model, rank)
         masters = MasterWeights(model)
-        super().__init__("lora", masters, [FullMoments(masters.by_name, settings)], settings.grad_norm_max)
+        rate = LEARNING_RATE_FACTOR * update.learning_rate
+        moments = FullMoments(masters.by_name, update, rate)
+        super().__init__("lora", masters, [moments], update.grad_norm_max)
         self._model = model
         self._on_folder = True  # the adapters stand on the weights of the model's folder
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from swarmd.errors import StateError
+from swarmd.optimizers import OPTIMIZERS
 from swarmd.policy.update.masters import MasterWeights
 
 
@@ -119,6 +120,4 @@ class Optimizer:
 def kind_of(tensors: Mapping[str, Tensor]) -> str:
     """Which kind of optimizer saved these."""
     prefixes = {key.partition("/")[0] for key in tensors}
-    if "adapter" in prefixes:
-        return "lora"
-    return "adam-8bit" if "codebook" in prefixes else "adamw"
+    return next((kind.name for kind in OPTIMIZERS if kind.saved_mark in prefixes), OPTIMIZERS[0].name)

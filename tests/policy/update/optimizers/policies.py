@@ -4,15 +4,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from swarmd.policy.update.learner import Learner, UpdateSettings
+from swarmd.optimizers import OPTIMIZERS
+from swarmd.policy.update.learner import Learner
+from swarmd.policy.update.optimizers.lora import LEARNING_RATE_FACTOR
+from tests.policy.settings import learner_with
 from tests.policy.tiny_models import build
 
-KINDS = ("adamw", "adam-8bit", "host", "lora")
-
-
-def settings(optimizer: str, **changes: object) -> UpdateSettings:
-    values = {"learning_rate": 1e-2, "lora_rank": 4, "optimizer": optimizer, **changes}
-    return UpdateSettings(**values)
+KINDS = tuple(kind.name for kind in OPTIMIZERS)
 
 
 def learner_of(
@@ -24,7 +22,13 @@ def learner_of(
     **changes: object,
 ) -> Learner:
     """On a fresh model; equal arguments, equal weights."""
-    return Learner(build(kind, dtype=dtype, seed=seed), settings(optimizer, **changes))
+    return learner_on(build(kind, dtype=dtype, seed=seed), optimizer, **changes)
+
+
+def learner_on(model: PreTrainedModel, optimizer: str, **changes: object) -> Learner:
+    """With the same step under each optimizer: `lora` multiplies the learning rate."""
+    rate = 1e-2 / (LEARNING_RATE_FACTOR if optimizer == "lora" else 1)
+    return learner_with(model, **{"learning_rate": rate, "lora_rank": 4, "optimizer": optimizer, **changes})
 
 
 def parameters(model: PreTrainedModel) -> dict[str, Tensor]:

@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.optimizers.host import HostMasters
 from swarmd.policy.update.optimizers.staging import Staging
 from tests.policy.tiny_models import build, round_of
-from tests.policy.update.optimizers.policies import learner_of, parameters, same, saved, settings
+from tests.policy.update.optimizers.policies import learner_of, learner_on, parameters, same, saved
 from tests.policy.update.test_learner import tiny
 
 
@@ -38,7 +37,7 @@ def test_one_micro_batch_equals_adamw_bit_for_bit(dtype: torch.dtype) -> None:
 def test_a_model_the_fast_path_does_not_know_steps_the_same() -> None:
     found = []
     for kind in ("adamw", "host"):
-        learner = Learner(tiny("gemma2"), settings(kind))
+        learner = learner_on(tiny("gemma2"), kind)
         assert not learner.update(round_of()).fast_path
         found.append(parameters(learner.model))
     assert same(*found)
