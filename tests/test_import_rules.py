@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
               "libp2p", "multiaddr", "cryptography", "nacl", "msgpack", "google"},
     "processes": {"errors", "trio", "msgpack"},
     "clients": {"errors", "experience", "processes", "trio"},
-    "loops": {"clients", "protocol", "experience", "trust", "fair", "config", "errors", "metrics", "trio"},
+    "loops": {"clients", "protocol", "experience", "trust", "fair", "recent", "config", "errors", "metrics", "trio"},
     "control": {"protocol", "config", "errors", "metrics", "files", "trio", "h11"},
     "contribute": {"clients", "protocol", "experience", "loops", "control", "processes", "config", "errors", "policy",
                    "files", "node", "trio"},

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from swarmd.loops.record import EvaluationRecord, RoundRecord
+from swarmd.recent import Recent
 
 # Rounds kept in memory for `swarmd status`; the whole history is in rounds.jsonl.
 ROUNDS_KEPT = 1000
@@ -22,7 +23,7 @@ class History:
 
     rounds: deque[RoundRecord] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
     evaluations: deque[EvaluationRecord] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
-    used_by_author: dict[str, int] = field(default_factory=dict)
+    used_by_author: Recent[str, int] = field(default_factory=lambda: Recent(AUTHORS_KEPT))
     num_shared: int = 0
     num_received: int = 0
 
@@ -34,9 +35,7 @@ class History:
     def count_used(self, used: Mapping[str, int]) -> None:
         """Add a round's external rollouts by author; the order of `used_by_author` is that of the last use."""
         for peer_id, num in used.items():
-            self.used_by_author[peer_id] = self.used_by_author.pop(peer_id, 0) + num
-        while len(self.used_by_author) > AUTHORS_KEPT:
-            del self.used_by_author[next(iter(self.used_by_author))]
+            self.used_by_author[peer_id] = self.used_by_author.get(peer_id, 0) + num
 
     def to_state(self) -> dict[str, Any]:
         """The counts, as a checkpoint's state has them."""
@@ -48,6 +47,7 @@ class History:
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Take the counts of a checkpoint's state; an empty state is a start from nothing."""
-        self.used_by_author = dict(state.get("used_by_author", {}))
+        self.used_by_author = Recent(AUTHORS_KEPT)
+        self.used_by_author.update(state.get("used_by_author", {}))
         self.num_shared = int(state.get("num_shared", 0))
         self.num_received = int(state.get("num_received", 0))
