@@ -57,7 +57,7 @@ async def test_a_replay_is_not_emitted_again(nursery):
     message = batch(2)
     await second.service.publish(message)
     await publish_unchecked(second, message)
-    await until(lambda: account(first, second).ignored == 1)
+    await until(lambda: first.received and account(first, second).ignored == 1)
     assert first.received == [message]
 
 
