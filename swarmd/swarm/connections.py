@@ -35,7 +35,7 @@ class Connections(Notifee):
 
     def peers(self, stack: Stack, accounts: Accounts, agent_of: Callable[[str], str]) -> list[Peer]:
         """Every connected peer, with the fate of the messages that it brought."""
-        network, store, found = stack.host.get_network(), stack.host.get_peerstore(), []
+        network, found = stack.host.get_network(), []
         for peer in list(network.connections):
             peer_id, connections, now = str(peer), network.get_connections(peer), trio.current_time()
             account = accounts.get(peer_id)
@@ -45,7 +45,7 @@ class Connections(Notifee):
                     direction=connections[0].direction.name.lower() if connections else "unknown",
                     address=host_of_connection(network, peer) or "",
                     agent=agent_of(peer_id),
-                    rtt_s=float(store.latency_EWMA(peer)),
+                    rtt_s=connections[0].muxed_conn.rtt() if connections else 0.0,
                     connected_s=now - self.since.get(peer_id, now),
                     accepted=account.accepted if account else 0,
                     ignored=account.ignored if account else 0,

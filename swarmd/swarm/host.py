@@ -221,11 +221,7 @@ def _connections(limits: NetworkLimits) -> Any:
         max_connections_per_peer=2,  # two ends that dial each other at once make two
         inbound_upgrade_timeout=5,
         outbound_upgrade_timeout=5,
-        enable_health_monitoring=True,  # a frozen peer would stay in the mesh until TCP gives up, 15 minutes
-        health_initial_delay=20,
-        health_check_interval=20,
-        ping_timeout=8,
-        abort_connection_on_ping_failure=True,
+        enable_health_monitoring=False,  # a late pong is no death (`silent_peers`)
     )
 
 

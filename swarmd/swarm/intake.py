@@ -62,7 +62,8 @@ class Intake:
         if self.accounts.allow(account, trio.current_time()):
             connected = str(ID(message.from_id)) in self._connected
             flow = flow_of(message.from_id, forwarder.to_bytes(), connected=connected)
-            outcome = await self.judge.verdict(flow, message.from_id, partial(self._outcome, data, now_ms()))
+            judge = partial(self._outcome, data, now_ms())
+            outcome = await self.judge.verdict(flow, message.from_id, judge, bringer=forwarder.to_bytes())
         if outcome is None:
             self._counters["rate_limited"] += 1
             # No verdict: the message counts as never seen. Else a flooder could have us ignore the messages of others for good.

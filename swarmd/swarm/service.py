@@ -132,6 +132,7 @@ class NetworkService(NetworkOps):
                 nursery.start_soon(discovery.run)
                 nursery.start_soon(stack.streams.run)
                 nursery.start_soon(self._intake.judge.run)
+                nursery.start_soon(hardening.close_silent, stack.host.get_network(), stack.host_counters)
                 nursery.start_soon(self._watch_lag)
                 nursery.start_soon(self._gate.keep_out, stack.host.get_network())
                 self._stack, self._discovery, self._started = stack, discovery, True

@@ -67,7 +67,7 @@ ORDERS: list[tuple[str, str, dict[str, str]]] = [
     (
         "swarm/hardening/in_flight.py",
         "_obstacle",
-        {"Blacklist": "is_peer_blacklisted(", "Ids seen": "_is_msg_seen(", "Peer score": "allow_publish("},
+        {"Blacklist": "is_peer_blacklisted(", "Ids seen": "_is_known(", "Peer score": "allow_publish("},
     ),
     (
         "swarm/hardening/in_flight.py",

@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import trio
 import trio.testing
 
-from swarmd.fair.flow import Flow
+from swarmd.fair.flow import Flow, flow_of
 from swarmd.fair.judge import RELAYED_MAX, TURN_S, Judge
 from swarmd.swarm.hardening.rpc_reader import VALIDATIONS_PER_PEER_MAX
 
@@ -29,7 +30,7 @@ class Court:
 
     async def bring(self, name: str, *, forwarder: bytes, origin: bytes, cost_s: float = 0.001) -> None:
         found = await self.judge.verdict(
-            Flow(forwarder, forwarder == origin), origin, self.case(name, cost_s)
+            Flow(forwarder, forwarder == origin), origin, self.case(name, cost_s), bringer=forwarder
         )
         assert found == name
 
@@ -69,13 +70,14 @@ async def test_what_a_peer_relays_does_not_hold_up_what_it_says_itself() -> None
     assert court.judged[:6].count("own") == 5
 
 
-async def test_relayed_messages_make_room_and_those_of_whom_there_are_most_first() -> None:
+@pytest.mark.parametrize("connected", [False, True])
+async def test_relayed_messages_make_room_and_those_of_whom_there_are_most_first(connected: bool) -> None:
     court, answers = Court(), dict[str, str | None]()
     assert RELAYED_MAX < VALIDATIONS_PER_PEER_MAX
 
     async def bring(name: str, origin: bytes, forwarder: bytes = b"h") -> None:
         answers[name] = await court.judge.verdict(
-            Flow(forwarder, forwarder == origin), origin, court.case(name)
+            flow_of(origin, forwarder, connected=connected), origin, court.case(name), bringer=forwarder
         )
 
     async with trio.open_nursery() as nursery:
@@ -92,6 +94,21 @@ async def test_relayed_messages_make_room_and_those_of_whom_there_are_most_first
             nursery.start_soon(court.judge.run)
         nursery.cancel_scope.cancel()
     assert [name for name, found in answers.items() if found is None] == [f"flood {RELAYED_MAX - 1}"]
+
+
+async def test_a_message_that_made_room_is_forgotten_whole() -> None:
+    court, flow = Court(), Flow(b"flooder", own=True)
+    async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as cases:
+            for number in range(3 * RELAYED_MAX):
+                verdict = partial(court.judge.verdict, flow, b"flooder", court.case(str(number)))
+                cases.start_soon(partial(verdict, bringer=b"h"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert court.judge.num_relayed == RELAYED_MAX
+            nursery.start_soon(court.judge.run)
+        nursery.cancel_scope.cancel()
+    assert len(court.judged) == RELAYED_MAX
+    assert court.judge.num_relayed == 0
 
 
 async def test_the_loop_turns_between_sessions() -> None:
@@ -125,7 +142,7 @@ async def test_an_exception_is_its_askers_and_the_others_get_their_verdicts() ->
     async with trio.open_nursery() as nursery:
         nursery.start_soon(court.judge.run)
         with pytest.raises(ZeroDivisionError):
-            await court.judge.verdict(Flow(b"f", True), b"f", fail)
+            await court.judge.verdict(Flow(b"f", True), b"f", fail, bringer=b"f")
         await court.bring("next", forwarder=b"f", origin=b"f")
         nursery.cancel_scope.cancel()
 

@@ -80,13 +80,14 @@ async def test_a_message_refused_for_its_forwarders_rate_may_come_by_another_way
     assert await node.service._verdict(friend, message) is Verdict.ACCEPT
 
 
-async def test_what_a_connected_peer_says_waits_in_its_own_line_whoever_brings_it(nursery):
+async def test_what_a_connected_peer_says_waits_in_its_own_flow_whoever_brings_it(nursery):
     first, second = await swarm(nursery, 2)
-    lines, said = [], second.service._stack.host.get_id()
+    flows, bringers, said = [], [], second.service._stack.host.get_id()
     stranger, relay = ID(b"stranger"), ID(b"relay")
 
-    async def note(line, origin, judge):
-        lines.append(line)
+    async def note(flow, origin, judge, *, bringer):
+        flows.append(flow)
+        bringers.append(bringer)
 
     first.service._intake.judge.verdict = note
     for forwarder, origin in ((said, said), (relay, said), (relay, stranger), (relay, relay)):
@@ -94,7 +95,8 @@ async def test_what_a_connected_peer_says_waits_in_its_own_line_whoever_brings_i
         assert await first.service._verdict(forwarder, message) is None
     relayed = Flow(relay.to_bytes(), own=False)
     own = [Flow(peer.to_bytes(), own=True) for peer in (said, said, relay)]
-    assert lines == [*own[:2], relayed, own[2]]
+    assert flows == [*own[:2], relayed, own[2]]
+    assert bringers == [peer.to_bytes() for peer in (said, relay, relay, relay)]
 
 
 async def test_a_message_may_be_published_again(nursery):

@@ -24,6 +24,7 @@
 | T23 | peers can flood the log | quiet_logs |
 | | validators know no IGNORE, and a slow one charges the peer | verdicts |
 | | an oversized RPC starts a reconnect loop; varints are read byte by byte; RPCs as fast as they come | rpc_reader, rpc_frames |
+| | a late pong ends a live connection | silent_peers |
 | | fields of an RPC have no bounds, and are carried on to others | rpc_bounds |
 | | names of protocols have no bounds, and are read before anybody is known | stream_names |
 | | whatever a stranger says of itself is kept | identify |
@@ -55,6 +56,7 @@ from swarmd.swarm.hardening.own_dials import dial_named_addresses_only
 from swarmd.swarm.hardening.pubsub import HardenedPubsub
 from swarmd.swarm.hardening.quiet_logs import silence_libp2p
 from swarmd.swarm.hardening.security import security_options
+from swarmd.swarm.hardening.silent_peers import close_silent, note_what_is_heard
 from swarmd.swarm.hardening.stream_names import install_bounded_names
 
 __all__ = [
@@ -64,6 +66,7 @@ __all__ = [
     "Verdict",
     "assert_listening",
     "close_listeners",
+    "close_silent",
     "dial_named_addresses_only",
     "harden_host",
     "install_once",
@@ -82,6 +85,7 @@ HOST_COUNTERS = (
     "close_error",
     "identify_failed",
     "yamux_overrun",
+    "silent_closed",
 )
 
 
@@ -115,6 +119,7 @@ def harden_host(
     counters = HostCounters(HOST_COUNTERS)
     isolate_handlers(host, counters)
     bound_identify(host, counters)
+    note_what_is_heard(host)
     limit_inbound(
         host, InboundPlaces(inbound_max, inbound_per_ip_max, pending_max, pending_per_ip_max), counters
     )

@@ -149,9 +149,11 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
                 self.counters.count("bad_sender_record")
                 self.router.scorer.penalize_behavior(peer, 1.0)
                 return
-        for message in rpc.publish:
-            if self._is_subscribed_to_msg(message):
-                await take(message)
+            messages = [
+                one for one in rpc.publish if self._is_subscribed_to_msg(one) and not self.is_copy(one)
+            ]
+        for message in messages:
+            await take(message)
         with reading.charged():
             self._handle_subscriptions(peer, rpc.subscriptions)
             if rpc.HasField("control"):

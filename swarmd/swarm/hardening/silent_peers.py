@@ -1,0 +1,66 @@
+"""Stock closes a connection whose ping is not answered in time, though other bytes come through it all the while.
+
+On a node under attack a pong waits behind what came before it, for longer than 8 s: honest nodes lost all their connections to each
+other within a minute (`make attack`, 2 cores). Here a connection is closed when nothing at all came through it. Yamux asks every
+peer for a pong every 30 to 40 s, so a live one is never silent for long. A frozen peer would stay in the mesh until TCP gives up.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+
+from swarmd.swarm.hardening.counters import Counters, contained
+
+# Seconds without a byte: two of yamux's pings, each after 40 s at most where the one before was not answered.
+SILENT_S_MAX = 90.0
+LOOK_S = 10.0
+# A frozen peer takes no goodbye.
+CLOSE_S_MAX = 2.0
+
+
+class Heard:
+    """Reads of one raw connection; `heard_s` is when bytes came last, by trio's clock."""
+
+    def __init__(self, read: Callable[[int | None], Awaitable[bytes]]) -> None:
+        self._read = read
+        self.heard_s = trio.current_time()
+
+    async def read(self, n: int | None = None) -> bytes:
+        """What the connection's own read gives or raises."""
+        data = await self._read(n)
+        if data:
+            self.heard_s = trio.current_time()
+        return data
+
+
+def note_what_is_heard(host: Any) -> None:
+    """From now on every connection of this host, whoever dialled, knows when bytes came last."""
+    upgrader = host.get_network().upgrader
+    secure = upgrader.upgrade_security
+
+    async def upgrade_security(connection: Any, is_initiator: bool, peer_id: Any = None) -> Any:
+        heard = Heard(connection.read)
+        connection.read = heard.read
+        secured = await secure(connection, is_initiator, peer_id)
+        secured.heard = heard
+        return secured
+
+    upgrader.upgrade_security = upgrade_security
+
+
+async def close_silent(network: Any, counters: Counters) -> None:
+    """Close silent connections, for ever; counts `silent_closed`."""
+    while True:
+        await trio.sleep(LOOK_S)
+        now = trio.current_time()
+        async with trio.open_nursery() as closing:
+            for connection in [one for some in network.connections.values() for one in some]:
+                if now - connection.muxed_conn.secured_conn.heard.heard_s > SILENT_S_MAX:
+                    counters.count("silent_closed")
+                    closing.start_soon(_close, connection, counters)
+
+
+async def _close(connection: Any, counters: Counters) -> None:
+    with contained(counters, "close_error"), trio.move_on_after(CLOSE_S_MAX):
+        await connection.close()
