@@ -24,7 +24,7 @@ from tests.attack.trial import NUM_HONEST
 FALLS = "falls"
 FALLS_ROUNDS = 600
 # Where the tiny policy's curve is nearly flat.
-ROUNDS = 200
+ROUNDS = 240
 
 
 def main() -> None:
