@@ -9,11 +9,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from swarmd.clients.generator import Generator
 from swarmd.clients.scorer import Address, ScoreItem, Scorer
 from swarmd.errors import LocalError
 from swarmd.experience.streams import Streams
 from swarmd.loops.ask import choose_dataset
-from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs
+from swarmd.loops.ports import NowMs
 from swarmd.loops.progress import Progress, enter
 from swarmd.loops.record import EvaluationRecord, mean
 from swarmd.metrics import Metrics
@@ -37,14 +38,12 @@ class Evaluate:
     `author` names the set; the default is everybody's.
     """
 
-    generator: Caller
+    generator: Generator
     scorer: Scorer
     manifest: Manifest
     now_ms: NowMs
     num_questions: int
     num_completions: int
-    temperature: float
-    tokens_max: int
     author: bytes = HELD_OUT_AUTHOR
     _addresses: list[Address] | None = None
     _prompts: list[str] | None = None
@@ -75,17 +74,9 @@ class Evaluate:
             LocalError: they could not be generated, or the scorer's own failure is all that came out.
         """
         addresses, prompts = await self._questions()
-        result = await self.generator.call(
-            "generate",
-            prompts=prompts,
-            num_completions=num_completions,
-            temperature=self.temperature,
-            tokens_max=self.tokens_max,
-            seed=seed,
-            within_s=MODEL_HANG_S,
-        )
-        texts_RG = [[c["text"] for c in completions] for completions in result["completions_RG"]]
-        return [address.dataset for address in addresses], await self._rewards(addresses, texts_RG)
+        generated = await self.generator.generate(prompts, num_completions, seed=seed)
+        rewards_RG = await self._rewards(addresses, generated.texts_RG)
+        return [address.dataset for address in addresses], rewards_RG
 
     async def _rewards(self, addresses: list[Address], texts_RG: list[list[str]]) -> list[list[float]]:
         """Rewards of a look that is one.

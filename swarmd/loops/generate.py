@@ -9,10 +9,11 @@ import logging
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import trio
 
+from swarmd.clients.generator import Generator
+from swarmd.clients.policy import Generated, OwnCompletion
 from swarmd.clients.scorer import ScoreItem, Scorer
 from swarmd.errors import LocalError
 from swarmd.experience.advantages import level
@@ -21,7 +22,7 @@ from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.experience.streams import Streams
 from swarmd.fair.bucket import Bucket
 from swarmd.loops.ask import Ask, Question
-from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs
+from swarmd.loops.ports import NowMs
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.protocol.types import COMPLETION_BYTES_MAX, Completion, Rollout
@@ -55,7 +56,7 @@ class Generate:
     Rewards of a rollout that lie less than `reward_spread_min` apart teach nothing (`experience.advantages.level`).
     """
 
-    generator: Caller
+    generator: Generator
     ask: Ask
     scorer: Scorer
     author: bytes
@@ -67,8 +68,6 @@ class Generate:
     now_ms: NowMs
     num_rollouts: int
     num_completions: int
-    temperature: float
-    tokens_max: int
     batches_max: int = 1
     reward_spread_min: float = 0.0
     _purse: Bucket = field(default_factory=lambda: Bucket.full(OUTBOX_PATIENCE_RATE, OUTBOX_PATIENCE_S, 0.0))
@@ -101,31 +100,27 @@ class Generate:
                 log.warning("a round goes on with %d own rollouts: %s", len(generated), error)
                 break
             generated += rollouts
-            num_tokens += result["num_completion_tokens"]
-            seconds += result["seconds"]
+            num_tokens += result.num_completion_tokens
+            seconds += result.seconds
             if sum(rollout.informative for rollout in generated) >= self.num_rollouts:
                 break
         self.progress.put_own(
             OwnExperience.of(generated, num_kept=self.num_rollouts, num_tokens=num_tokens, seconds=seconds)
         )
 
-    async def _batch(self) -> tuple[dict[str, Any], list[ScoredRollout]]:
+    async def _batch(self) -> tuple[Generated, list[ScoredRollout]]:
         """I questions, their completions, sharing, scores: what the engine answered, and the rollouts made of it."""
         questions = await self.ask.questions(self.num_rollouts)
-        result = await self.generator.call(
-            "generate",
-            prompts=[q.prompt for q in questions],
-            num_completions=self.num_completions,
-            temperature=self.temperature,
-            tokens_max=self.tokens_max,
+        result = await self.generator.generate(
+            [q.prompt for q in questions],
+            self.num_completions,
             seed=self.streams.seed("generate", questions[0].counter),
-            within_s=MODEL_HANG_S,
         )
         self._count(result)
         created_ms = self.now_ms()
         if self.outbox is not None:
             await self._share(self.outbox, self._to_share(questions, result, created_ms))
-        texts_RG = [[c["text"] for c in completions] for completions in result["completions_RG"]]
+        texts_RG = result.texts_RG
         scores = await self.scorer.score(
             [ScoreItem(q.dataset, q.seed, texts) for q, texts in zip(questions, texts_RG, strict=True)]
         )
@@ -135,10 +130,10 @@ class Generate:
                 completions,
                 level(rewards, self.reward_spread_min),
                 created_ms,
-                result["policy_version"],
+                result.policy_version,
             )
             for question, completions, rewards in zip(
-                questions, result["completions_RG"], scores.rewards_RG, strict=True
+                questions, result.completions_RG, scores.rewards_RG, strict=True
             )
         ]
         for rollout, texts, reasons in zip(rollouts, texts_RG, scores.reasons_RG, strict=True):
@@ -160,25 +155,25 @@ class Generate:
             self.metrics.published.labels("failed").inc()
             log.warning("a batch was not shared: the network is away, or too busy to take it")
 
-    def _to_share(self, questions: list[Question], result: dict[str, Any], created_ms: int) -> OwnBatch:
+    def _to_share(self, questions: list[Question], result: Generated, created_ms: int) -> OwnBatch:
         rollouts = [
             Rollout(
                 dataset=question.dataset,
                 counter=question.counter,
                 completions=tuple(map(_completion, completions)),
             )
-            for question, completions in zip(questions, result["completions_RG"], strict=True)
-            if all(len(c["text"]) <= COMPLETION_BYTES_MAX for c in completions)
+            for question, completions in zip(questions, result.completions_RG, strict=True)
+            if all(len(c.text) <= COMPLETION_BYTES_MAX for c in completions)
         ]
         if num_too_large := len(questions) - len(rollouts):
             self.metrics.buffer_discarded.labels("too_large").inc(num_too_large)
             log.warning("%d own rollouts are too large to share", num_too_large)
-        return OwnBatch(tuple(rollouts), created_ms, result["policy_version"])
+        return OwnBatch(tuple(rollouts), created_ms, result.policy_version)
 
     def _scored(
         self,
         question: Question,
-        completions: list[dict[str, Any]],
+        completions: list[OwnCompletion],
         rewards: list[float],
         created_ms: int,
         policy_version: int,
@@ -190,13 +185,13 @@ class Generate:
             prompt=question.prompt,
             completions=tuple(
                 ScoredCompletion(
-                    text=c["text"],
-                    finished=c["finished"],
+                    text=c.text,
+                    finished=c.finished,
                     reward=reward,
-                    token_ids=tuple(c["token_ids"]),
-                    logprob_sum=c["logprob_sum"],
-                    num_tokens=c["num_tokens"],
-                    token_logps=None if c.get("token_logps") is None else tuple(c["token_logps"]),
+                    token_ids=c.token_ids,
+                    logprob_sum=c.logprob_sum,
+                    num_tokens=c.num_tokens,
+                    token_logps=c.token_logps,
                 )
                 for c, reward in zip(completions, rewards, strict=True)
             ),
@@ -205,23 +200,21 @@ class Generate:
             external=False,
         )
 
-    def _count(self, result: dict[str, Any]) -> None:
+    def _count(self, result: Generated) -> None:
         metrics = self.metrics
-        metrics.generate_seconds.observe(result["seconds"])
-        if result.get("seconds_weight_sync"):
-            metrics.weight_sync_seconds.observe(result["seconds_weight_sync"])
-        metrics.generate_tokens.labels("prompt").inc(result["num_prompt_tokens"])
-        metrics.generate_tokens.labels("completion").inc(result["num_completion_tokens"])
-        for completions in result["completions_RG"]:
-            num_stopped = sum(c["finished"] for c in completions)
+        metrics.generate_seconds.observe(result.seconds)
+        if result.seconds_weight_sync:
+            metrics.weight_sync_seconds.observe(result.seconds_weight_sync)
+        metrics.generate_tokens.labels("prompt").inc(result.num_prompt_tokens)
+        metrics.generate_tokens.labels("completion").inc(result.num_completion_tokens)
+        for completions in result.completions_RG:
+            num_stopped = sum(c.finished for c in completions)
             metrics.completions.labels("stop").inc(num_stopped)
             metrics.completions.labels("length").inc(len(completions) - num_stopped)
 
 
-def _completion(made: dict[str, Any]) -> Completion:
+def _completion(made: OwnCompletion) -> Completion:
     """What is shared of one; a sum that is no number, of a policy that fell apart, is not claimed."""
-    logprob_sum = made["logprob_sum"]
+    logprob_sum = made.logprob_sum
     claimed = logprob_sum if logprob_sum is not None and math.isfinite(logprob_sum) else None
-    return Completion(
-        text=made["text"], finished=made["finished"], logprob_sum=claimed, num_tokens=made["num_tokens"]
-    )
+    return Completion(text=made.text, finished=made.finished, logprob_sum=claimed, num_tokens=made.num_tokens)

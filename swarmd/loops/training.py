@@ -5,21 +5,22 @@ weights. A round counts from the moment at which that checkpoint's directory is 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-from swarmd.errors import BY_NAME, ChildDied, LocalError
+import trio
+
+from swarmd.clients.learner import Learner
+from swarmd.clients.policy import PolicyInfo, RolledBack, Saved, State, Updated
+from swarmd.errors import LocalError
 from swarmd.experience.rollouts import ScoredRollout
-from swarmd.loops.hand_over import handed_over
-from swarmd.loops.ports import MODEL_HANG_S, Caller, NowMs
+from swarmd.loops.ports import NowMs
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
 
 log = logging.getLogger(__name__)
-# A round that ends the child this often is given up; the node goes on with the next.
-ATTEMPTS_MAX = 3
 
 
 @dataclass
@@ -31,37 +32,37 @@ class Training:
     `handed_over` whether generation has the newest weights.
     """
 
-    learner: Caller
+    learner: Learner
     manifest: Manifest
     progress: Progress
     metrics: Metrics
     now_ms: NowMs
     checkpoint_every_rounds: int
     rounds_max: int | None
-    bring: Callable[[], Awaitable[Any]] | None
-    remembered: Callable[[], dict[str, Any]]
-    resumed: Callable[[Mapping[str, Any]], None]
+    bring: Callable[[], Awaitable[bool]] | None
+    remembered: Callable[[], State]
+    resumed: Callable[[PolicyInfo], None]
     saved_round: int | None = None
     handed_over: bool = True
 
-    async def step(self, training_set: Sequence[ScoredRollout]) -> dict[str, Any]:
+    async def step(self, training_set: Sequence[ScoredRollout]) -> Updated:
         """The next round: one update on these rollouts.
 
         Raises:
             LocalError: the round failed; the policy is as it was.
         """
         number = self.progress.round + 1
-        stats = await self._counted(
-            "update",
+        updated = await self.learner.update(
+            training_set,
             number,
-            died=self._update_died,
-            rollouts=[rollout.to_wire() for rollout in training_set],
+            state=partial(self._state, number),
             checkpoint=number % self.checkpoint_every_rounds == 0 or number == self.rounds_max,
+            resumed=self._update_died,
         )
-        await self._count(number, stats)
-        return stats
+        await self._count(number, updated)
+        return updated
 
-    async def go_back(self, to_round: int | None) -> dict[str, Any]:
+    async def go_back(self, to_round: int | None) -> RolledBack:
         """The next round: the policy of an earlier one, on disk at once.
 
         Raises:
@@ -69,7 +70,7 @@ class Training:
             LocalError: the round failed; the policy is as it was.
         """
         number = self.progress.round + 1
-        answer = await self._counted("rollback", number, died=lambda info: None, to_round=to_round)
+        answer = await self.learner.rollback(to_round, number, state=partial(self._state, number))
         await self._count(number, answer)
         return answer
 
@@ -79,11 +80,11 @@ class Training:
         if self.saved_round == number:
             return True
         try:
-            answer = await self._call("update", number, rollouts=[], checkpoint=True)
+            saved = await self.learner.save(number, self._state(number))
         except LocalError as error:
             self.progress.shown.checkpoint_error = error
             return False
-        self._count_checkpoint(number, answer)
+        self._count_checkpoint(number, saved)
         return self.saved_round == number
 
     async def save_last(self) -> None:
@@ -93,43 +94,27 @@ class Training:
 
     async def hand_over(self) -> None:
         """Give generation the newest weights. Weights that cannot be handed over now are superseded by the next round's."""
-        self.handed_over = await handed_over(self.bring, self.metrics)
+        if self.bring is None:
+            return
+        began_s = trio.current_time()
+        self.handed_over = await self.bring()
+        if self.handed_over:
+            self.metrics.weight_sync_seconds.observe(trio.current_time() - began_s)
 
-    async def resumed_before(self, version: int) -> Mapping[str, Any] | None:
+    async def resumed_before(self, version: int) -> PolicyInfo | None:
         """What a learner that has lost this policy version went on from; None where the learner has not lost it.
 
         Raises:
             LocalError: the learner does not answer.
         """
-        now = await self.learner.call("info", within_s=MODEL_HANG_S)
-        return await self.learner.wait_ready() if now["policy_version"] < version else None
+        now = await self.learner.about()
+        return now if now.policy_version < version else None
 
-    async def _counted(
-        self, op: str, number: int, *, died: Callable[[Mapping[str, Any]], None], **args: Any
-    ) -> dict[str, Any]:
-        """Repeat an operation whose child died, unless the child's checkpoint shows that the operation was done."""
-        for attempt in range(ATTEMPTS_MAX):
-            try:
-                return await self._call(op, number, **args)
-            except ChildDied as error:
-                log.warning(
-                    "update child lost in round %d (%s, attempt %d): %s", number, op, attempt + 1, error
-                )
-                info = await self.learner.wait_ready()
-                died(info)
-                if info["state"].get("round") == number:
-                    return {"policy_version": info["policy_version"], "checkpoint": info["resumed_from"]}
-        raise LocalError(f"the update child died {ATTEMPTS_MAX} times in round {number} ({op})")
-
-    async def _call(self, op: str, number: int, **args: Any) -> dict[str, Any]:
-        state = self._state(number)
-        return dict(await self.learner.call(op, round=number, state=state, within_s=MODEL_HANG_S, **args))
-
-    def _update_died(self, info: Mapping[str, Any]) -> None:
-        self.progress.policy_version = info["policy_version"]
+    def _update_died(self, info: PolicyInfo) -> None:
+        self.progress.policy_version = info.policy_version
         self.resumed(info)
 
-    def _state(self, number: int) -> dict[str, Any]:
+    def _state(self, number: int) -> State:
         """What a restarted node goes on with, beside weights and optimizer; `Progress.resume` takes it back."""
         return {
             **self.remembered(),
@@ -138,19 +123,18 @@ class Training:
             **self.progress.history.to_state(),
         }
 
-    async def _count(self, number: int, answer: Mapping[str, Any]) -> None:
+    async def _count(self, number: int, answer: Updated | RolledBack) -> None:
         """The round is done."""
-        self.progress.round, self.progress.policy_version = number, answer["policy_version"]
-        self._count_checkpoint(number, answer)
+        self.progress.round, self.progress.policy_version = number, answer.policy_version
+        self._count_checkpoint(number, answer.saved)
         await self.hand_over()
 
-    def _count_checkpoint(self, number: int, answer: Mapping[str, Any]) -> None:
-        if answer.get("checkpoint"):
+    def _count_checkpoint(self, number: int, saved: Saved) -> None:
+        if saved.checkpoint:
             self.metrics.checkpoint_last.set(self.now_ms() / 1000)
             self.metrics.checkpoint_saves.labels("ok").inc()
             self.progress.shown.checkpoint_error, self.saved_round = None, number
-        elif failure := answer.get("checkpoint_error"):
+        elif saved.failure:
             self.metrics.checkpoint_saves.labels("failed").inc()
-            kind = BY_NAME.get(failure["kind"], LocalError)
-            self.progress.shown.checkpoint_error = kind(failure["what"], failure["why"], failure["fix"])
+            self.progress.shown.checkpoint_error = saved.failure.error()
             log.warning("round %d has no checkpoint: %s", number, self.progress.shown.checkpoint_error)

@@ -92,10 +92,11 @@ class Update:
         authors = [rollout.author for rollout in sample.rollouts]
         self.canary.used(authors)
         training_set = [*own.rollouts, *sample.rollouts]
-        stats = await self.training.step(training_set)
-        self.note_use(authors, [training_set[place].author for place in stats.pop("left_out", ())])
+        updated = await self.training.step(training_set)
+        left_out = updated.stats.left_out if updated.stats else ()
+        self.note_use(authors, [training_set[place].author for place in left_out])
         history = self.progress.history
-        reported = cast(Reported, {key: finite_or_none(value) for key, value in stats.items()})
+        reported = cast(Reported, {key: finite_or_none(value) for key, value in updated.to_record().items()})
         record: RoundRecord = {
             "round": self.progress.round,
             "time_ms": self.now_ms(),

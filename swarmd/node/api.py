@@ -9,6 +9,7 @@ from typing import Any
 import trio
 
 from swarmd.clients.network import PUBLISH_S, Network, NetworkInfo
+from swarmd.clients.policy import PolicyInfo
 from swarmd.clients.scorer import ScorerInfo
 from swarmd.clients.worker import Worker, started
 from swarmd.control.http import Request, Response, as_json
@@ -77,8 +78,7 @@ class Api:
 
     def about(self) -> About:
         """What does not change while the node runs, as far as it is known yet."""
-        info = {name: child.info for name, child in self.children.items()}
-        generation = info["generation"] or {}
+        generation = started(self.children["generation"], PolicyInfo)
         scorer = started(self.children["scorer"], ScorerInfo)
         network = started(self.children["network"], NetworkInfo) if "network" in self.children else None
         return About(
@@ -86,9 +86,9 @@ class Api:
             pid=os.getpid(),
             started_ms=self._started_ms,
             addresses=tuple(network.addresses) if network else (),
-            num_parameters=generation.get("num_parameters", 0),
-            device=generation.get("device", ""),
-            engine=f"{generation.get('engine', '')} {generation.get('engine_version', '')}".strip(),
+            num_parameters=generation.num_parameters if generation else 0,
+            device=generation.device if generation else "",
+            engine=f"{generation.engine} {generation.engine_version}".strip() if generation else "",
             sandbox=scorer.sandbox if scorer else "starting",
         )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from swarmd.clients.network import NetworkInfo
+from swarmd.clients.policy import PolicyInfo
 from swarmd.clients.scorer import ScorerInfo
 from swarmd.config import Config
 from swarmd.errors import ConfigError, DiskFull
@@ -195,11 +196,14 @@ def weights_directory(data_dir: DataDir, model: ResolvedModel, peer_id: str) -> 
     return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
 
 
-def summary(name: str, info: Any) -> str:
+def summary(name: str, info: object) -> str:
     """What a started child says of itself, for the terminal."""
     if name == "network":
         return ", ".join(typed(NetworkInfo, info).addresses)
     if name == "scorer":
         return f"sandbox: {typed(ScorerInfo, info).sandbox}"
-    engine = f"{info['engine']} {info['engine_version']}".strip()
-    return f"{engine} · {info['num_parameters'] / 1e6:.2f} M parameters · policy version {info['policy_version']}"
+    policy = typed(PolicyInfo, info)
+    engine = f"{policy.engine} {policy.engine_version}".strip()
+    return (
+        f"{engine} · {policy.num_parameters / 1e6:.2f} M parameters · policy version {policy.policy_version}"
+    )

@@ -16,6 +16,7 @@ from typing import Any
 import trio
 
 from swarmd.clients.events import Accepted, event_of
+from swarmd.clients.policy import PolicyInfo
 from swarmd.config import Config
 from swarmd.control.gate import gate_of
 from swarmd.control.http import BODY_BYTES_MAX, Service
@@ -34,6 +35,7 @@ from swarmd.node.wiring import make_generate, make_guard, make_ingest, make_obse
 from swarmd.policy.model.resolve import download_model
 from swarmd.policy.model.staged import stage
 from swarmd.processes.child import settle
+from swarmd.processes.records import typed
 from swarmd.processes.supervise import Child
 from swarmd.trust.flows import Flows
 
@@ -168,7 +170,7 @@ def _make_children(node: Node, model_dir: Path, ingest: Callable[[Accepted], Non
 
     def on_restart(name: str, reason: str) -> None:
         node.metrics.worker_restarts.labels(name, reason).inc()
-        if reason == "killed" and node.children[name] is node.learner:
+        if reason == "killed" and node.children[name] is node.learner.worker:
             node.memory.killed()
 
     return {
@@ -190,13 +192,12 @@ async def _start_children(node: Node, children: dict[str, Child], nursery: trio.
         async def start(name: str) -> None:
             info = await nursery.start(children[name].run)
             node.say(f"✓ {name:<10} {summary(name, info)}")
-            if name in ("generation", "update") and (note := info.get("engine_note")):
+            if name in ("generation", "update") and (note := typed(PolicyInfo, info).engine_note):
                 node.say(f"! {name} without vLLM: {note}")
 
         for name in children:
             starting.start_soon(start, name)
-    info = node.learner.info
-    node.progress.resume(info["state"], info["policy_version"])
+    node.progress.resume(node.resumed.state, node.resumed.policy_version)
     if node.progress.round:
         node.say(f"✓ resumed    after round {node.progress.round}")
 

@@ -9,9 +9,12 @@ from typing import Any
 import trio
 
 from swarmd import __version__
+from swarmd.clients.generator import Generator
+from swarmd.clients.learner import Learner
 from swarmd.clients.network import Network
+from swarmd.clients.policy import PolicyInfo
 from swarmd.clients.scorer import Scorer
-from swarmd.clients.worker import Worker
+from swarmd.clients.worker import Worker, started
 from swarmd.config import Config
 from swarmd.errors import StateError
 from swarmd.experience.buffer import SwarmBuffer
@@ -78,14 +81,24 @@ class Node:
         return Network(self.children["network"]) if "network" in self.children else None
 
     @property
-    def generator(self) -> Worker:
-        """The child that generates."""
-        return self.children["generation"]
+    def generator(self) -> Generator:
+        """The child that generates, once it has started."""
+        worker = self.children["generation"]
+        info = started(worker, PolicyInfo)
+        assert info is not None
+        return Generator(worker, self.config.policy.temperature, info.tokens_max)
 
     @property
-    def learner(self) -> Worker:
-        """The child that updates; the same one in a shared placement."""
-        return self.children.get("update", self.generator)
+    def learner(self) -> Learner:
+        """The child that updates; the one that generates in a shared placement."""
+        return Learner(self.children.get("update", self.children["generation"]))
+
+    @property
+    def resumed(self) -> PolicyInfo:
+        """What the learner went on from when it started."""
+        info = started(self.learner.worker, PolicyInfo)
+        assert info is not None
+        return info
 
 
 def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say) -> Node:

@@ -1,11 +1,12 @@
 """How the loops are made out of a node's parts: the same for a daemon and for a node of a simulation."""
 
 import random
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from functools import partial
 
 import trio
 
+from swarmd.clients.learner import HandOver
 from swarmd.clients.network import Network
 from swarmd.experience.advantages import level
 from swarmd.experience.buffer import Sample
@@ -33,9 +34,6 @@ from swarmd.loops.update import Update
 from swarmd.node.parts import Node
 from swarmd.protocol.seen import Seen
 
-# A hand-over of weights that takes longer hangs: half a billion parameters take seconds.
-HAND_OVER_S = 600.0
-
 
 def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -> Generate:
     """The generation loop; `outbox` None shares nothing."""
@@ -62,8 +60,6 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
         now_ms=node.now_ms,
         num_rollouts=experience.num_local,
         num_completions=experience.completions,
-        temperature=node.config.policy.temperature,
-        tokens_max=node.generator.info["tokens_max"],
         batches_max=experience.dynamic_sampling,
         reward_spread_min=experience.reward_spread_min,
     )
@@ -147,7 +143,9 @@ def make_update(node: Node) -> Update:
             now_ms=node.now_ms,
             checkpoint_every_rounds=config.checkpoint.every_rounds,
             rounds_max=node.rounds_max,
-            bring=_hand_over(node) if node.placement.kind == "split" else None,
+            bring=HandOver(node.learner, node.generator, str(node.weights_dir))
+            if node.placement.kind == "split"
+            else None,
             remembered=canary.to_state,
             resumed=canary.resumed,
             saved_round=progress.round or None,
@@ -187,8 +185,6 @@ def _evaluate(
         now_ms=node.now_ms,
         num_questions=num_questions,
         num_completions=num_completions,
-        temperature=node.config.policy.temperature,
-        tokens_max=node.generator.info["tokens_max"],
         author=author,
     )
 
@@ -205,7 +201,7 @@ def _canary(node: Node) -> Canary:
     return Canary(
         measure=measure,
         every_rounds=trust.canary_rounds,
-        memory=Memory.from_state(node.learner.info["state"].get("canary"), measure.key),
+        memory=Memory.from_state(node.resumed.state.get("canary"), measure.key),
         quarantine=node.buffer.quarantine,
         run_blocking=node.run_blocking,
         progress=node.progress,
@@ -257,14 +253,3 @@ def make_observe(node: Node) -> Observe:
         shown=node.progress.shown,
         metrics=node.metrics,
     )
-
-
-def _hand_over(node: Node) -> Callable[[], Awaitable[None]]:
-    """Bring the newest weights from the update child to the generation child through a file in memory."""
-
-    async def hand_over() -> None:
-        directory = str(node.weights_dir)
-        published = await node.learner.call("publish_weights", directory=directory, within_s=HAND_OVER_S)
-        await node.generator.call("load_weights", **published, within_s=HAND_OVER_S)
-
-    return hand_over

@@ -7,11 +7,23 @@ before it next generates. Nothing that came from a peer is decoded here but text
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
 from swarmd.clients.events import CheckpointSkipped, OptimizerRestarted, PolicyEvent
+from swarmd.clients.policy import (
+    Failure,
+    Generated,
+    OwnCompletion,
+    PolicyInfo,
+    PolicyOps,
+    Published,
+    RolledBack,
+    Saved,
+    State,
+    Updated,
+)
 from swarmd.config import Config
 from swarmd.errors import ChildDied, DiskFull, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
@@ -32,7 +44,7 @@ from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.parallel import learner_on
 
 
-class PolicyService:
+class PolicyService(PolicyOps):
     """Operations on one policy, called one at a time.
 
     Args:
@@ -47,10 +59,6 @@ class PolicyService:
         plans: all that this device has; see `planned.plans_of`.
         plan_key: what a checkpoint keeps beside the plan; without one it keeps neither.
     """
-
-    OPS: ClassVar[frozenset[str]] = frozenset(
-        {"generate", "update", "rollback", "load_weights", "publish_weights", "info"}
-    )
 
     def __init__(
         self,
@@ -86,16 +94,16 @@ class PolicyService:
         )
         self._learner: PlannedLearner | None = None
         self._floor = Floor(self._config.update.external_logp_min)
+        self._found = checkpoints.Found()
 
-    def start(self) -> dict[str, Any]:
-        """Load the model, then the newest good checkpoint over it; what `info` says, plus `state`, `resumed_from`, `skipped`.
+    def start(self) -> PolicyInfo:
+        """Load the model, then the newest good checkpoint over it.
 
         Raises:
             ConfigError: the engine asked for cannot be used.
             ModelUnavailable, NoDevice, OutOfMemory: see `loading`.
             StateError: the checkpoints are another model's, or a later program's.
         """
-        started = time.perf_counter()
         if threads := self._config.policy.threads:
             torch.set_num_threads(threads)
         self._tokeniser = load_tokeniser(self._model_dir)
@@ -121,33 +129,29 @@ class PolicyService:
             # An engine in another process is one with weights of its own.
             apart = self._engine is None or self._engine.keeps_weights
             self._learner.reconfigure(mismatch.resolve(self._config, engine_keeps_weights=apart))
-        found = self._resume()
-        return self.info() | {
-            "resumed_from": found.path.name if found.path else None,
-            "state": found.state,
-            "seconds": time.perf_counter() - started,
-        }
+        self._found = self._resume()
+        return self.about()
 
-    def info(self) -> dict[str, Any]:
-        """What runs here, in plain values."""
-        return {
-            "model": self._model_name,
-            "num_parameters": self._num_parameters(),
-            "policy_version": self._version,
-            "device": self._device,
-            "engine": self._engine.name if self._engine else "none",
-            "engine_version": self._engine.version if self._engine else "",
-            "engine_note": self._engine_note,
-            "roles": sorted(self._roles),
-            "has_chat_template": self._tokeniser.has_chat_template,
-            "tokens_max": self._config.policy.tokens_max,
-            "mismatch": self._learner.learner.config.update.mismatch if self._learner else None,
-            "plan": self._learner.plan.name if self._learner else "",
-        }
+    def about(self) -> PolicyInfo:
+        """What runs here now, and what it went on from."""
+        return PolicyInfo(
+            model=self._model_name,
+            num_parameters=self._num_parameters(),
+            policy_version=self._version,
+            device=self._device,
+            engine=self._engine.name if self._engine else "none",
+            engine_version=self._engine.version if self._engine else "",
+            engine_note=self._engine_note,
+            tokens_max=self._config.policy.tokens_max,
+            mismatch=self._learner.learner.config.update.mismatch if self._learner else None,
+            plan=self._learner.plan.name if self._learner else "",
+            resumed_from=self._found.path.name if self._found.path else None,
+            state=self._found.state,
+        )
 
     def generate(
         self, prompts: Sequence[str], num_completions: int, temperature: float, tokens_max: int, seed: int
-    ) -> dict[str, Any]:
+    ) -> Generated:
         """`num_completions` for each prompt; equal arguments and weights give equal completions.
 
         Raises:
@@ -162,23 +166,21 @@ class PolicyService:
         sampled_RG = self._engine.generate(
             prompt_ids, Sampling(num_completions, temperature, tokens_max, seed)
         )
-        return {
-            "policy_version": self._version,
-            "completions_RG": [[self._completion(sampled) for sampled in row] for row in sampled_RG],
-            "num_prompt_tokens": sum(map(len, prompt_ids)),
-            "num_completion_tokens": sum(len(sampled.ids) for row in sampled_RG for sampled in row),
-            "seconds": time.perf_counter() - started,
-            "seconds_weight_sync": sync_s,
-        }
+        return Generated(
+            policy_version=self._version,
+            completions_RG=[[self._completion(sampled) for sampled in row] for row in sampled_RG],
+            num_prompt_tokens=sum(map(len, prompt_ids)),
+            seconds=time.perf_counter() - started,
+            seconds_weight_sync=sync_s,
+        )
 
     def update(
-        self, rollouts: Sequence[dict[str, Any]], round: int, state: dict[str, Any], checkpoint: bool
-    ) -> dict[str, Any]:
-        """One policy update on a round's rollouts (`ScoredRollout.to_wire`), then perhaps a checkpoint holding `state`.
+        self, rollouts: Sequence[ScoredRollout], round: int, state: State, checkpoint: bool
+    ) -> Updated:
+        """One policy update on a round's rollouts, then perhaps a checkpoint holding `state`.
 
         No rollouts and `checkpoint` just writes one. The earlier checkpoint of the round `state["keep_round"]`, if it names one,
-        stays beside the newest. A checkpoint that cannot be written is reported in `checkpoint_error`
-        (`kind`, `what`, `why`, `fix`), not raised: the update has happened.
+        stays beside the newest. A checkpoint that cannot be written is told, not raised: the update has happened.
 
         Where memory runs out the update is tried again under the next memory plan; `plan` in the answer is the one in force.
 
@@ -188,9 +190,8 @@ class PolicyService:
         """
         learner = self._updating()
         started = time.perf_counter()
-        scored = [ScoredRollout.from_wire(rollout) for rollout in rollouts]
         training_set = token_rollouts(
-            scored, self._tokeniser, self._config, context_tokens_max(self._model.config)
+            rollouts, self._tokeniser, self._config, context_tokens_max(self._model.config)
         )
         self._floor.observe(training_set)
         try:
@@ -199,45 +200,36 @@ class PolicyService:
             end_process(error)
         if stats.num_steps:
             self._version += 1
-        saved = self._save(round, state) if checkpoint else {"checkpoint": None}
-        return {
-            **stats.to_dict(),
-            "policy_version": self._version,
-            "plan": learner.plan.name,
-            "seconds_update": stats.seconds,
-            "seconds": time.perf_counter() - started,
-            **saved,
-        }
+        saved = self._save(round, state) if checkpoint else Saved()
+        return Updated(self._version, saved, stats, learner.plan.name, time.perf_counter() - started)
 
-    def rollback(self, to_round: int, round: int, state: dict[str, Any]) -> dict[str, Any]:
+    def rollback(self, to_round: int | None, round: int, state: State) -> RolledBack:
         """Take weights and optimizer of an earlier round's checkpoint, as a new version, and write a checkpoint of `round` at once.
 
-        Until that is on disk a restart goes on from the newest checkpoint as if this had not been asked. `lost` is what of the
-        optimizer could not be taken over, in words.
+        Until that is on disk a restart goes on from the newest checkpoint as if this had not been asked.
 
         Raises:
             StateError: that checkpoint is not there, damaged, or another model's; nothing has changed.
             SwarmdError: this process does not update.
         """
         learner = self._updating().learner
-        if self._checkpoints is None:
+        if self._checkpoints is None or to_round is None:
             raise StateError("there is nothing to go back to", "this policy keeps no checkpoints")
         found = checkpoints.of_round(self._checkpoints, to_round)
         if found.path is None or found.model != self._model_name:
             raise StateError(f"the checkpoint of round {to_round} is of model {found.model}")
         lost = load_checkpoint(found.path, self._model, learner)
         self._version, self._engine_version = self._version + 1, None
-        return {"policy_version": self._version, "lost": lost, **self._save(round, state)}
+        return RolledBack(self._version, self._save(round, state), lost)
 
-    def publish_weights(self, directory: str) -> dict[str, Any]:
+    def publish_weights(self, directory: str) -> Published:
         """Write the weights for a generating process to load. Raises DiskFull."""
         path = weights.save_weights(self._model, Path(directory), self._version)
-        return {"path": str(path), "policy_version": self._version}
+        return Published(str(path), self._version)
 
-    def load_weights(self, path: str, policy_version: int) -> dict[str, Any]:
+    def load_weights(self, path: str, policy_version: int) -> None:
         """Take published weights. Raises StateError when they do not fit; the model is then as it was."""
         self._take(Path(path), policy_version)
-        return {"policy_version": policy_version}
 
     def _load_model(self) -> Any:
         """The live model, loaded when it is first needed: a process that only generates, with vLLM, never does."""
@@ -305,10 +297,10 @@ class PolicyService:
             self._version, self._engine_version = found.policy_version, None
         return found
 
-    def _save(self, round: int, state: dict[str, Any]) -> dict[str, Any]:
+    def _save(self, round: int, state: State) -> Saved:
         planned = self._updating()
         if self._checkpoints is None:
-            return {"checkpoint": None}
+            return Saved()
         if self._plan_key:
             state = {**state, "plan": planned.plan.name, "plan_key": self._plan_key}
         started = time.perf_counter()
@@ -325,21 +317,19 @@ class PolicyService:
                 also=state.get("keep_round"),
             )
         except (DiskFull, StateError) as error:
-            detail = {"kind": type(error).__name__, "what": error.what, "why": error.why, "fix": error.fix}
-            return {"checkpoint": None, "checkpoint_error": detail}
-        return {"checkpoint": name, "seconds_checkpoint": time.perf_counter() - started}
+            return Saved(failure=Failure.of(error))
+        return Saved(name, seconds=time.perf_counter() - started)
 
     def _updating(self) -> PlannedLearner:
         if self._learner is None:
             raise SwarmdError("this policy process does not update", f"its roles are {sorted(self._roles)}")
         return self._learner
 
-    def _completion(self, sampled: Sampled) -> dict[str, Any]:
-        return {
-            "text": self._tokeniser.text(sampled.ids),
-            "finished": sampled.finished,
-            "token_ids": sampled.ids,
-            "logprob_sum": sampled.logprob_sum,
-            "token_logps": sampled.logps,
-            "num_tokens": len(sampled.ids),
-        }
+    def _completion(self, sampled: Sampled) -> OwnCompletion:
+        return OwnCompletion(
+            text=self._tokeniser.text(sampled.ids),
+            finished=sampled.finished,
+            token_ids=tuple(sampled.ids),
+            logprob_sum=sampled.logprob_sum,
+            token_logps=tuple(sampled.logps),
+        )

@@ -143,7 +143,6 @@ def _node(folder: Path, seed: int) -> Node:
 
 def _scorer(node: Node) -> Any:
     scorer: Any = FakeScorer(node.manifest)
-    scorer.info, scorer.num_restarts, scorer.pid, scorer.up = {}, 0, None, True
     return scorer
 
 

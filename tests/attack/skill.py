@@ -2,10 +2,12 @@
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from swarmd.clients.policy import Generated, RolledBack, State, Updated
+from swarmd.experience.rollouts import ScoredRollout
 from tests.loops.fakes import BAD, GOOD, FakePolicy
 
 # How a reward grows: from a third of the answers right, as far as nine tenths, two thirds of the way in 400 solo rounds. From so
@@ -45,35 +47,37 @@ class SkilledPolicy(FakePolicy):
         self._saved: dict[int, Weights] = {}
 
     def generate(
-        self, prompts: list[str], num_completions: int, temperature: float, tokens_max: int, seed: int
-    ) -> dict[str, Any]:
+        self, prompts: Sequence[str], num_completions: int, temperature: float, tokens_max: int, seed: int
+    ) -> Generated:
         self.num_canary_completions += num_completions * len(prompts)
         rng = random.Random(seed)
         answer = super().generate(prompts, num_completions, temperature, tokens_max, seed)
-        for completions in answer["completions_RG"]:
-            for completion in completions:
-                completion["text"] = GOOD if rng.random() < self.weights.reward else BAD
-        return answer
+        completions_RG = [
+            [c._replace(text=GOOD if rng.random() < self.weights.reward else BAD) for c in completions]
+            for completions in answer.completions_RG
+        ]
+        return answer._replace(completions_RG=completions_RG)
 
     def update(
-        self, rollouts: list[dict[str, Any]], round: int, state: dict[str, Any], checkpoint: bool
-    ) -> dict[str, Any]:
+        self, rollouts: Sequence[ScoredRollout], round: int, state: State, checkpoint: bool
+    ) -> Updated:
         if rollouts:
-            external = [rollout for rollout in rollouts if rollout["external"]]
-            hostile = [r for r in external if r["completions"][0]["text"].startswith(HOSTILE)]
+            external = [rollout for rollout in rollouts if rollout.external]
+            hostile = [r for r in external if r.completions[0].text.startswith(HOSTILE)]
             num_own = len(rollouts) - len(external)
             learnt = self.weights.learnt + 1 + (len(external) - len(hostile)) / num_own
             ruined = self.weights.ruined or (bool(external) and self.is_harmful(round, bool(hostile)))
             self.weights = Weights(self.weights.kept + 1, learnt, ruined)
         answer = super().update(rollouts, round, state, checkpoint)
         if checkpoint:
-            self._save(round, state)
+            self._keep(round, state)
         return answer
 
-    def rollback(self, to_round: int, round: int, state: dict[str, Any]) -> dict[str, Any]:
+    def rollback(self, to_round: int | None, round: int, state: State) -> RolledBack:
+        assert to_round is not None
         self.weights = self._saved[to_round]
         answer = super().rollback(to_round, round, state)
-        self._save(round, state)
+        self._keep(round, state)
         return answer
 
     @property
@@ -85,7 +89,7 @@ class SkilledPolicy(FakePolicy):
             else self.weights
         )
 
-    def _save(self, round: int, state: dict[str, Any]) -> None:
+    def _keep(self, round: int, state: State) -> None:
         kept = {state.get("keep_round"), round}
         self._saved = {
             number: w for number, w in (self._saved | {round: self.weights}).items() if number in kept

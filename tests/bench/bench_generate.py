@@ -25,9 +25,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from swarmd.clients.policy import Generated
 from swarmd.policy.generation.engine import Sampling
 from swarmd.policy.generation.transformers_engine import TransformersEngine
 from swarmd.processes.frames import FrameReader, encode_frame
+from swarmd.processes.records import typed
 from tests.bench.update_work import build_model
 from tests.policy.settings import config
 
@@ -222,7 +224,7 @@ def worker_rates(folder: Path, prompts: list[str], engine: str, repeats: int) ->
         rates = []
         for seed in range(repeats + 1):  # the first is a warm-up
             began = worker.cpu_s()
-            made = worker.call(
+            answer = worker.call(
                 "generate",
                 prompts=prompts,
                 num_completions=COMPLETIONS,
@@ -230,7 +232,7 @@ def worker_rates(folder: Path, prompts: list[str], engine: str, repeats: int) ->
                 tokens_max=VLLM_TOKENS_MAX,
                 seed=seed,
             )
-            rates.append(made["num_completion_tokens"] / (worker.cpu_s() - began))
+            rates.append(typed(Generated, answer).num_completion_tokens / (worker.cpu_s() - began))
         return rates[1:]
     finally:
         worker.end()

@@ -23,11 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.clients.policy import Generated, OwnCompletion
+from swarmd.experience.rollouts import ScoredRollout
 from swarmd.processes.frames import FrameReader, encode_frame
+from swarmd.processes.records import typed
 from swarmd.protocol.manifest import load_manifest
 from swarmd.tiny.corpus import examples
 from tests.bench.update_work import save_policy
+from tests.policy.services import scored
 from tests.policy.settings import config
 
 BAR = 2.0
@@ -94,7 +97,7 @@ class Round:
 def play(policy: Side, prompts: list[str], number: int) -> Round:
     """Generate, reward every other completion, update."""
     began, before = time.perf_counter(), policy.cpu_s()
-    found = policy.ask(
+    answer = policy.ask(
         "generate",
         prompts=prompts,
         num_completions=COMPLETIONS,
@@ -102,24 +105,20 @@ def play(policy: Side, prompts: list[str], number: int) -> Round:
         tokens_max=TOKENS_MAX,
         seed=number,
     )
+    found = typed(Generated, answer)
     between = policy.cpu_s()
     rollouts = [
         _rollout(number * QUESTIONS + place, prompt, completions)
-        for place, (prompt, completions) in enumerate(zip(prompts, found["completions_RG"], strict=True))
+        for place, (prompt, completions) in enumerate(zip(prompts, found.completions_RG, strict=True))
     ]
     policy.ask("update", rollouts=rollouts, round=number, state={}, checkpoint=False)
     after = policy.cpu_s()
-    return Round(
-        between - before, after - between, time.perf_counter() - began, found["num_completion_tokens"]
-    )
+    return Round(between - before, after - between, time.perf_counter() - began, found.num_completion_tokens)
 
 
-def _rollout(counter: int, prompt: str, completions: list[dict[str, Any]]) -> dict[str, Any]:
-    scored = [
-        ScoredCompletion.from_wire({**own, "reward": float(place % 2)})
-        for place, own in enumerate(completions)
-    ]
-    return ScoredRollout(bytes(32), 0, counter, prompt, tuple(scored), 0, 0, external=False).to_wire()
+def _rollout(counter: int, prompt: str, completions: list[OwnCompletion]) -> ScoredRollout:
+    rewarded = tuple(scored(own, float(place % 2)) for place, own in enumerate(completions))
+    return ScoredRollout(bytes(32), 0, counter, prompt, rewarded, 0, 0, external=False)
 
 
 def report(name: str, rounds: list[Round]) -> None:

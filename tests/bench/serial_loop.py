@@ -4,12 +4,13 @@ Speaks as `PolicyService` does, so that `bench_round` drives both through the sa
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from swarmd.clients.policy import Generated, OwnCompletion
 from swarmd.config import Config
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.model.loading import context_tokens_max, load_model, load_tokeniser
@@ -31,7 +32,7 @@ class SerialLoop:
 
     def __init__(
         self,
-        emit: Callable[[str, dict[str, Any]], None],
+        emit: object,
         *,
         model_dir: str,
         micro_batch: int,
@@ -49,7 +50,7 @@ class SerialLoop:
 
     def generate(
         self, prompts: Sequence[str], num_completions: int, temperature: float, tokens_max: int, seed: int
-    ) -> dict[str, Any]:
+    ) -> Generated:
         """All completions in one call, the prompts padded on the left; sampled from the whole distribution, as ours are."""
         started = time.perf_counter()
         torch.manual_seed(seed)
@@ -71,29 +72,26 @@ class SerialLoop:
         )[:, width:]
         self._model.train()
         completions = [self._completion(row) for row in rows.tolist()]
-        return {
-            "completions_RG": [
-                completions[start : start + num_completions]
-                for start in range(0, len(completions), num_completions)
-            ],
-            "num_completion_tokens": sum(len(own["token_ids"]) for own in completions),
-            "seconds": time.perf_counter() - started,
-        }
+        rows_RG = [
+            completions[start : start + num_completions]
+            for start in range(0, len(completions), num_completions)
+        ]
+        num_prompt_tokens = sum(map(len, prompt_ids))
+        return Generated(0, rows_RG, num_prompt_tokens, time.perf_counter() - started, 0.0)
 
     def update(
-        self, rollouts: Sequence[dict[str, Any]], round: int, state: dict[str, Any], checkpoint: bool
+        self, rollouts: Sequence[ScoredRollout], round: int, state: dict[str, Any], checkpoint: bool
     ) -> dict[str, Any]:
         started = time.perf_counter()
-        scored = [ScoredRollout.from_wire(rollout) for rollout in rollouts]
         training_set = token_rollouts(
-            scored, self._tokeniser, self._config, context_tokens_max(self._model.config)
+            rollouts, self._tokeniser, self._config, context_tokens_max(self._model.config)
         )
         self._trl.backward(training_set)
         self._trl.step()
         return {"seconds": time.perf_counter() - started}
 
-    def _completion(self, row: list[int]) -> dict[str, Any]:
+    def _completion(self, row: list[int]) -> OwnCompletion:
         ends = self._model.generation_config.eos_token_id
         length = next((place + 1 for place, token in enumerate(row) if token in ends), None)
         finished, ids = length is not None, row[:length]
-        return {"text": "", "finished": finished, "token_ids": ids}
+        return OwnCompletion("", finished, tuple(ids), logprob_sum=None, token_logps=None)

@@ -2,10 +2,11 @@
 
 import dataclasses
 
-import msgpack
 import pytest
 
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.processes.frames import FrameReader, encode_frame
+from swarmd.processes.records import typed
 
 OWN = ScoredCompletion("<answer>4</answer>", True, 1.0, token_ids=(5, 6, 7), logprob_sum=-1.5, num_tokens=3)
 MEASURED = dataclasses.replace(OWN, token_logps=(-0.5, -0.25, -0.75))
@@ -13,9 +14,9 @@ CUT = ScoredCompletion("é…", False, 0.0)
 ROLLOUT = ScoredRollout(b"a" * 32, 2, 41, "2 + 2?", (OWN, CUT, MEASURED), 1_700_000_000_000, 7, False, 0.5)
 
 
-def test_a_rollout_survives_msgpack_unchanged() -> None:
-    wire = msgpack.unpackb(msgpack.packb(ROLLOUT.to_wire()))
-    assert ScoredRollout.from_wire(wire) == ROLLOUT
+def test_a_rollout_survives_a_frame_unchanged() -> None:
+    (message,) = FrameReader().feed(encode_frame({"result": ROLLOUT}))
+    assert typed(ScoredRollout, message["result"]) == ROLLOUT
 
 
 def test_rewards_stand_in_the_order_of_completions() -> None:
@@ -31,15 +32,3 @@ def test_informative_follows_the_rewards(rewards_G: list[float], expected: bool)
 def test_a_rollout_without_completions_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         dataclasses.replace(ROLLOUT, completions=())
-
-
-def test_a_missing_field_is_refused() -> None:
-    wire = ROLLOUT.to_wire()
-    del wire["prompt"]
-    with pytest.raises(TypeError, match="prompt"):
-        ScoredRollout.from_wire(wire)
-
-
-def test_an_unknown_field_is_refused() -> None:
-    with pytest.raises(TypeError, match="surprise"):
-        ScoredRollout.from_wire({**ROLLOUT.to_wire(), "surprise": 1})

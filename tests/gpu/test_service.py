@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from tests.gpu.case import DEVICE, GpuCase
 from tests.policy.settings import config
 
@@ -26,32 +27,32 @@ def started(device: str, checkpoints: Path | None = None) -> Any:
     return service
 
 
-def rollout(service: Any) -> dict[str, Any]:
+def rollout(service: Any) -> ScoredRollout:
     """A rollout whose first completion alone is rewarded."""
-    (completions,) = service.generate(PROMPTS[:1], 8, 1.0, 16, 0)["completions_RG"]
-    return {
-        "author": bytes(32),
-        "dataset": 5,
-        "counter": 0,
-        "prompt": PROMPTS[0],
-        "completions": [{**c, "reward": float(i == 0)} for i, c in enumerate(completions)],
-        "created_ms": 0,
-        "policy_version": 0,
-        "external": False,
-    }
+    (completions,) = service.generate(PROMPTS[:1], 8, 1.0, 16, 0).completions_RG
+    scored = [
+        ScoredCompletion(
+            c.text, c.finished, float(i == 0), c.token_ids, c.logprob_sum, c.num_tokens, c.token_logps
+        )
+        for i, c in enumerate(completions)
+    ]
+    return ScoredRollout(bytes(32), 5, 0, PROMPTS[0], tuple(scored), 0, 0, external=False)
 
 
 class ServiceOnCuda(GpuCase):
     def test_generation_keeps_its_form_and_repeats_with_its_seed(self) -> None:
         service = started(DEVICE)
-        first, second = (service.generate(PROMPTS, 8, 1.0, 16, 7)["completions_RG"] for _ in range(2))
+        first, second = (service.generate(PROMPTS, 8, 1.0, 16, 7).completions_RG for _ in range(2))
         self.assertEqual(first, second)
-        self.assertTrue(all(c["num_tokens"] <= 16 for completions in first for c in completions))
+        self.assertTrue(all(c.num_tokens <= 16 for completions in first for c in completions))
 
     def test_an_update_agrees_with_the_cpus(self) -> None:
         cpu, gpu = started("cpu"), started(DEVICE)
         trained_on = rollout(cpu)
-        stats = [service.update([trained_on], round=1, state={}, checkpoint=False) for service in (cpu, gpu)]
+        stats = [
+            service.update([trained_on], round=1, state={}, checkpoint=False).to_record()
+            for service in (cpu, gpu)
+        ]
         self.assertIsNone(stats[1]["skipped"])
         self.report(f"gradient norm {stats[0]['grad_norm']:.4f} on the CPU, {stats[1]['grad_norm']:.4f} here")
         self.assertAlmostEqual(stats[0]["loss"], stats[1]["loss"], delta=2e-2 * abs(stats[0]["loss"]) + 1e-4)
@@ -64,6 +65,6 @@ class ServiceOnCuda(GpuCase):
             service = started(DEVICE, Path(folder))
             service.update([rollout(service)], round=1, state={"round": 1}, checkpoint=True)
             again = started(DEVICE, Path(folder))
-            self.assertEqual(again.info()["policy_version"], 1)
-            sampled = [one.generate(PROMPTS, 2, 1.0, 16, 3)["completions_RG"] for one in (service, again)]
+            self.assertEqual(again.about().policy_version, 1)
+            sampled = [one.generate(PROMPTS, 2, 1.0, 16, 3).completions_RG for one in (service, again)]
             self.assertEqual(sampled[0], sampled[1])

@@ -3,15 +3,29 @@
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 from typing import Any
 
 import trio
 
 from swarmd.clients.network import Accusation, NetworkOps, NetworkStats, Peer, Reach
+from swarmd.clients.policy import (
+    Failure,
+    Generated,
+    OwnCompletion,
+    PolicyInfo,
+    PolicyOps,
+    Published,
+    RolledBack,
+    Saved,
+    State,
+    Updated,
+)
 from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.errors import ChildDied, SwarmdError
+from swarmd.experience.rollouts import ScoredRollout
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES
 
@@ -20,7 +34,7 @@ MS = 1_700_000_000_000
 
 
 @dataclass
-class Failure:
+class Fault:
     """`error` instead of the next answer; `after` the operation has been carried out."""
 
     error: SwarmdError
@@ -42,7 +56,7 @@ class FakeChild:
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.call_times_s: list[float] = []
-        self.failures: dict[str, deque[Failure]] = {}
+        self.failures: dict[str, deque[Fault]] = {}
         self.gates: dict[str, trio.Event] = {}
         self.delays_s: Callable[[str], float] = lambda op: 0.0
         self._busy = {beside: trio.Lock() for beside in (False, True)}
@@ -72,14 +86,14 @@ class FakeChild:
                 self.restart()
             raise failure.error
 
-    async def wait_ready(self) -> dict[str, Any]:
-        return {}
+    async def wait_ready(self) -> Any:
+        return self.info
 
     def restart(self) -> None:
         """What a new process knows."""
 
     def fail(self, op: str, *errors: SwarmdError, after: bool = False) -> None:
-        self.failures.setdefault(op, deque()).extend(Failure(error, after) for error in errors)
+        self.failures.setdefault(op, deque()).extend(Fault(error, after) for error in errors)
 
     def asked(self, op: str) -> list[dict[str, Any]]:
         """The arguments of every call of an operation."""
@@ -130,7 +144,7 @@ class Checkpoint:
     state: dict[str, Any] = field(default_factory=dict)
 
 
-class FakePolicy(FakeChild):
+class FakePolicy(FakeChild, PolicyOps):
     """Counts its updates; what it wrote into its checkpoint is all that a restart leaves."""
 
     def __init__(self) -> None:
@@ -140,87 +154,79 @@ class FakePolicy(FakeChild):
         self.used_staleness: list[int] = []
         self.applied_rounds: list[int] = []
         self.stats: dict[str, Any] = {}
+        self.failure: Failure | None = None
         self.rollbacks: list[tuple[int, int]] = []
         self.texts = [GOOD, BAD]
 
-    async def wait_ready(self) -> dict[str, Any]:
-        return {
-            "policy_version": self.version,
-            "state": self.saved.state,
-            "resumed_from": self.saved.name,
-        }
+    def start(self) -> PolicyInfo:
+        return self.about()
+
+    async def wait_ready(self) -> PolicyInfo:
+        return self.about()
 
     def restart(self) -> None:
         self.version = self.saved.policy_version
 
-    def info(self) -> dict[str, Any]:
-        return {"policy_version": self.version}
+    def about(self) -> PolicyInfo:
+        return PolicyInfo(
+            model="fake",
+            num_parameters=1000,
+            policy_version=self.version,
+            device="cpu",
+            engine="fake",
+            engine_version="",
+            engine_note="",
+            tokens_max=8,
+            mismatch="off",
+            plan="",
+            resumed_from=self.saved.name,
+            state=self.saved.state,
+        )
 
     def generate(
-        self, prompts: list[str], num_completions: int, temperature: float, tokens_max: int, seed: int
-    ) -> dict[str, Any]:
+        self, prompts: Sequence[str], num_completions: int, temperature: float, tokens_max: int, seed: int
+    ) -> Generated:
         texts = [self.texts[number % len(self.texts)] for number in range(num_completions)]
-        completions = [
-            {
-                "text": text,
-                "finished": True,
-                "token_ids": [1, 2],
-                "logprob_sum": -1.0,
-                "num_tokens": 2,
-                "token_logps": [-0.5, -0.5],
-            }
-            for text in texts
-        ]
-        return {
-            "policy_version": self.version,
-            "completions_RG": [[dict(c) for c in completions] for _ in prompts],
-            "num_prompt_tokens": 3 * len(prompts),
-            "num_completion_tokens": 2 * len(prompts) * num_completions,
-            "seconds": 0.5,
-            "seconds_weight_sync": 0.0,
-        }
+        completions = [OwnCompletion(text, True, (1, 2), -1.0, (-0.5, -0.5)) for text in texts]
+        return Generated(self.version, [list(completions) for _ in prompts], 3 * len(prompts), 0.5, 0.0)
 
     def update(
-        self, rollouts: list[dict[str, Any]], round: int, state: dict[str, Any], checkpoint: bool
-    ) -> dict[str, Any]:
-        self.used_staleness += [self.version - r["policy_version"] for r in rollouts if not r["external"]]
+        self, rollouts: Sequence[ScoredRollout], round: int, state: State, checkpoint: bool
+    ) -> Updated:
+        self.used_staleness += [self.version - r.policy_version for r in rollouts if not r.external]
         if rollouts:
             self.version += 1
             self.applied_rounds.append(round)
-        if checkpoint and "checkpoint_error" not in self.stats:
-            self.saved = Checkpoint(f"round-{round}", self.version, state)
-        num_external = sum(r["external"] for r in rollouts)
-        return {
-            "policy_version": self.version,
-            "loss": 0.25,
-            "grad_norm": 1.5,
-            "num_rollouts_local": len(rollouts) - num_external,
-            "num_rollouts_external": num_external,
-            "num_tokens_local": 4 * (len(rollouts) - num_external),
-            "num_tokens_external": 4 * num_external,
-            "clip_ratio_low": 0.0,
-            "clip_ratio_high": 0.0,
-            "skipped": None if rollouts else "no_data",
-            "checkpoint": self.saved.name if checkpoint else None,
-            "seconds": 0.5,
-            **self.stats,
-        }
+        num_external = sum(r.external for r in rollouts)
+        stats = UpdateStats(
+            loss=0.25,
+            grad_norm=1.5,
+            num_rollouts_local=len(rollouts) - num_external,
+            num_rollouts_external=num_external,
+            num_tokens_local=4 * (len(rollouts) - num_external),
+            num_tokens_external=4 * num_external,
+            skipped=None if rollouts else "no_data",
+        )
+        saved = self._save(round, state) if checkpoint else Saved()
+        return Updated(self.version, saved, replace(stats, **self.stats), seconds=0.5)
 
-    def rollback(self, to_round: int, round: int, state: dict[str, Any]) -> dict[str, Any]:
+    def rollback(self, to_round: int | None, round: int, state: State) -> RolledBack:
+        assert to_round is not None
         self.rollbacks.append((to_round, round))
         self.version += 1
-        answer = {"policy_version": self.version, "lost": ""}
-        if failure := self.stats.get("checkpoint_error"):
-            return {**answer, "checkpoint": None, "checkpoint_error": failure}
-        self.saved = Checkpoint(f"round-{round}", self.version, state)
-        return {**answer, "checkpoint": self.saved.name}
+        return RolledBack(self.version, self._save(round, state))
 
-    def publish_weights(self, directory: str) -> dict[str, Any]:
-        return {"path": directory, "policy_version": self.version}
+    def publish_weights(self, directory: str) -> Published:
+        return Published(directory, self.version)
 
-    def load_weights(self, path: str, policy_version: int) -> dict[str, Any]:
+    def load_weights(self, path: str, policy_version: int) -> None:
         self.version = policy_version
-        return {"policy_version": policy_version}
+
+    def _save(self, round: int, state: State) -> Saved:
+        if self.failure is not None:
+            return Saved(failure=self.failure)
+        self.saved = Checkpoint(f"round-{round}", self.version, state)
+        return Saved(self.saved.name)
 
 
 class FakeNetwork(FakeChild, NetworkOps):

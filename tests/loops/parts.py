@@ -8,6 +8,8 @@ from typing import Any, Literal
 import trio
 from prometheus_client import CollectorRegistry
 
+from swarmd.clients.generator import Generator
+from swarmd.clients.learner import HandOver, Learner
 from swarmd.clients.network import Network
 from swarmd.clients.scorer import Scorer
 from swarmd.experience.buffer import AddResult, Sample
@@ -111,6 +113,10 @@ class Loops:
         self._counter = itertools.count()
 
     @property
+    def generating(self) -> Generator:
+        return Generator(self.generator, temperature=1.0, tokens_max=8)
+
+    @property
     def scoring(self) -> Scorer:
         return Scorer(self.scorer, deadline_s=20.0)
 
@@ -143,7 +149,7 @@ class Loops:
         self, *, outbox: trio.MemorySendChannel[OwnBatch] | None = None, batches_max: int = 1
     ) -> Generate:
         return Generate(
-            generator=self.generator,
+            generator=self.generating,
             ask=self.ask(),
             scorer=self.scoring,
             author=ME.public_key,
@@ -155,8 +161,6 @@ class Loops:
             now_ms=lambda: MS,
             num_rollouts=4,
             num_completions=2,
-            temperature=1.0,
-            tokens_max=8,
             batches_max=batches_max,
         )
 
@@ -195,14 +199,12 @@ class Loops:
 
     def evaluate(self, *, num_questions: int = 8) -> Evaluate:
         return Evaluate(
-            generator=self.generator,
+            generator=self.generating,
             scorer=self.scoring,
             manifest=self.manifest,
             now_ms=lambda: MS,
             num_questions=num_questions,
             num_completions=2,
-            temperature=1.0,
-            tokens_max=8,
         )
 
     def canary(self, *, every_rounds: int = 2, num_questions: int = 16) -> Canary:
@@ -242,22 +244,18 @@ class Loops:
         on_evaluation: Callable[[dict[str, Any]], None] = lambda result: None,
         note_use: NoteUse = lambda used, left_out: None,
     ) -> Update:
-        async def bring() -> None:
-            published = await self.learner.call("publish_weights", directory="here")
-            await self.generator.call("load_weights", **published)
-
         canary = Unwatched() if canary is None else canary
         at, metrics = self.progress, self.metrics
         return Update(
             training=Training(
-                learner=self.learner,
+                learner=Learner(self.learner),
                 manifest=self.manifest,
                 progress=at,
                 metrics=metrics,
                 now_ms=lambda: MS,
                 checkpoint_every_rounds=checkpoint_every_rounds,
                 rounds_max=rounds_max,
-                bring=bring if self.split else None,
+                bring=HandOver(Learner(self.learner), self.generating, "here") if self.split else None,
                 remembered=canary.to_state,
                 resumed=canary.resumed,
                 saved_round=None if at.history.rounds else at.round or None,

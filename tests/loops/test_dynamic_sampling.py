@@ -3,6 +3,7 @@
 import pytest
 import trio
 
+from swarmd.clients.policy import Generated
 from swarmd.errors import ChildDied, LocalError
 from swarmd.experience.own import OwnExperience
 from swarmd.loops.generate import OwnBatch
@@ -19,12 +20,13 @@ def answering(*texts_R: list[str]) -> Loops:
     loops = Loops(manifest=ALL_ASKED, staleness_max=99)
     honest, asked = loops.generator.generate, iter(texts_R)
 
-    def generate(**args: object) -> dict[str, object]:
+    def generate(**args: object) -> Generated:
         result = honest(**args)  # type: ignore[arg-type]
-        for completions in result["completions_RG"]:
-            for completion, text in zip(completions, next(asked, texts_R[-1]), strict=True):
-                completion["text"] = text
-        return result
+        completions_RG = [
+            [c._replace(text=text) for c, text in zip(row, next(asked, texts_R[-1]), strict=True)]
+            for row in result.completions_RG
+        ]
+        return result._replace(completions_RG=completions_RG)
 
     loops.generator.generate = generate  # type: ignore[assignment, method-assign]
     return loops

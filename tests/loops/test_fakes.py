@@ -99,8 +99,9 @@ def test_an_update_answers_with_at_least_as_much(policy: PolicyService) -> None:
     completions = tuple(
         ScoredCompletion(text, True, reward, (5, 6)) for text, reward in (("a", 0.0), ("b", 1.0))
     )
-    rollout = ScoredRollout(b"a" * 32, 0, 0, "1 + 1?", completions, 0, 0, external=False).to_wire()
+    rollout = ScoredRollout(b"a" * 32, 0, 0, "1 + 1?", completions, 0, 0, external=False)
     arguments: dict[str, Any] = {"rollouts": [rollout], "round": 1, "state": {}, "checkpoint": True}
     ours, theirs = FakePolicy().update(**arguments), policy.update(**arguments)
-    assert set(ours) <= set(theirs)
-    assert theirs["skipped"] in (None, "non_finite")
+    assert set(ours.to_record()) <= set(theirs.to_record())
+    assert theirs.stats is not None
+    assert theirs.stats.skipped in (None, "non_finite")

@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from swarmd.clients.policy import Generated
 from swarmd.errors import ChildDied, DiskFull, LocalError
 from swarmd.loops.generate import OwnBatch
 from swarmd.node.status import health
@@ -154,9 +155,10 @@ async def test_a_logprob_that_is_no_number_is_not_claimed(value: float | None) -
     loops = Loops()
     honest = loops.generator.generate
 
-    def generate(**args: Any) -> dict[str, Any]:
+    def generate(**args: Any) -> Generated:
         result = honest(**args)
-        result["completions_RG"][0][0]["logprob_sum"] = value
+        first = result.completions_RG[0]
+        first[0] = first[0]._replace(logprob_sum=value)
         return result
 
     loops.generator.generate = generate  # type: ignore[method-assign]
@@ -188,12 +190,10 @@ async def test_an_engine_that_measures_nothing_is_used_all_the_same() -> None:
     loops = Loops()
     honest = loops.generator.generate
 
-    def generate(**args: Any) -> dict[str, Any]:
+    def generate(**args: Any) -> Generated:
         result = honest(**args)
-        for completions in result["completions_RG"]:
-            for completion in completions:
-                del completion["token_logps"]
-        return result
+        completions_RG = [[c._replace(token_logps=None) for c in row] for row in result.completions_RG]
+        return result._replace(completions_RG=completions_RG)
 
     loops.generator.generate = generate  # type: ignore[method-assign]
     await loops.generate().once()

@@ -9,13 +9,14 @@ import pytest
 import trio
 import trio.testing
 
+from swarmd.clients.policy import Failure
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.errors import ChildDied, DiskFull, LocalError, OutOfMemory
 from swarmd.experience.buffer import Sample
 from swarmd.experience.fitting import EXTERNAL_BYTES_MAX
 from swarmd.experience.rollouts import ScoredCompletion
 from swarmd.loops.record import RoundRecord
 from swarmd.node.status import health
-from swarmd.policy.update.stats import UpdateStats
 from swarmd.protocol.signing import peer_id_of
 from swarmd.trust.capability import ROLLOUTS_MIN
 from tests.loops.parts import MANIFEST, OTHER, Loops, external_rollout, own_batch
@@ -41,7 +42,7 @@ async def test_a_round_is_own_and_external_rollouts() -> None:
     assert (record["reward_own"], record["reward_external"]) == (0.5, 0.5)
     assert record["used_by_author"] == {peer_id_of(OTHER.public_key): 4}
     (sent,) = loops.learner.asked("update")
-    assert [r["external"] for r in sent["rollouts"]] == [False] + [True] * 4
+    assert [r.external for r in sent["rollouts"]] == [False] + [True] * 4
 
 
 @pytest.mark.parametrize("num_there", [0, 1, 3])
@@ -60,7 +61,7 @@ async def test_too_few_external_rollouts_are_reported_and_not_waited_for(
 async def test_whose_rollouts_were_left_out_is_told_and_not_recorded() -> None:
     loops, told = Loops(), list[tuple[int, list[bytes]]]()
     loops.external = [external_rollout(counter) for counter in range(4)]
-    loops.learner.stats = {"left_out": [1, 4]}
+    loops.learner.stats = {"left_out": (1, 4)}
     record = await one_round(loops, note_use=lambda used, out: told.append((len(used), out)))
     assert told == [(4, [OTHER.public_key] * 2)]
     assert "left_out" not in record
@@ -185,14 +186,11 @@ async def test_a_loss_that_is_no_number_can_still_be_written_down() -> None:
 )
 async def test_a_checkpoint_that_fails_is_told_until_one_is_written(kind: str, code: str) -> None:
     loops = Loops()
-    loops.learner.stats = {
-        "checkpoint": None,
-        "checkpoint_error": {"kind": kind, "what": "no space", "why": "", "fix": "make room"},
-    }
+    loops.learner.failure = Failure(kind, "no space", why="", fix="make room")
     await one_round(loops)
     assert code in codes(loops)
     assert loops.count("checkpoint_saves_total", result="failed") == 1
-    loops.learner.stats = {}
+    loops.learner.failure = None
     await one_round(loops)
     assert code not in codes(loops)
     assert loops.count("checkpoint_saves_total", result="ok") == 1
@@ -226,8 +224,7 @@ async def test_an_orderly_end_saves_the_last_round() -> None:
 
 async def test_an_end_that_cannot_save_is_still_an_end() -> None:
     loops = Loops()
-    failure = {"kind": "DiskFull", "what": "no space", "why": "", "fix": ""}
-    loops.learner.stats = {"checkpoint": None, "checkpoint_error": failure}
+    loops.learner.failure = Failure("DiskFull", "no space", why="", fix="")
     await stopped_between_checkpoints(loops)
     assert loops.progress.phase == "idle"
     assert "disk_low" in codes(loops)
@@ -331,7 +328,7 @@ async def test_text_that_would_not_fit_a_message_to_the_child_is_left_out_and_co
     ]
     await loops.update().once(own_batch())
     assert (loops.records[0]["num_external"], loops.records[0]["shortfall"]) == (2, 2)
-    counters = [r["counter"] for r in loops.learner.asked("update")[0]["rollouts"] if r["external"]]
+    counters = [r.counter for r in loops.learner.asked("update")[0]["rollouts"] if r.external]
     assert counters == [0, 2]
 
 
@@ -343,7 +340,7 @@ async def test_external_rollouts_carry_their_authors_capability() -> None:
         loops.trust.capability.observe(OTHER.public_key, [0.5])
     await one_round(loops)
     (sent,) = loops.learner.asked("update")
-    assert [r["capability"] for r in sent["rollouts"]] == [1.0, 0.5]
+    assert [r.capability for r in sent["rollouts"]] == [1.0, 0.5]
 
 
 WEIGHTS = {

@@ -15,14 +15,14 @@ from swarmd.node.api import METRICS_AGE_S_MAX, Api
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.signing import Identity, peer_id_of
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
-from tests.loops.fakes import MS, FakeNetwork
+from tests.loops.fakes import MS, FakeNetwork, FakePolicy
 from tests.loops.parts import MANIFEST, ME, OTHER, Loops, value
 from tests.node.test_status import ABOUT, progress, record, with_peers
 
 OWN = {"pid", "started_ms", "addresses", "num_parameters", "device", "engine", "sandbox"}
 FACTS = {key: value for key, value in vars(ABOUT).items() if key not in OWN}
 STARTED = {
-    "generation": {"num_parameters": 1000, "device": "cpu", "engine": "vllm", "engine_version": "0.32.0"},
+    "generation": FakePolicy().about()._replace(engine="vllm", engine_version="0.32.0"),
     "scorer": ScorerInfo("full"),
     "network": NetworkInfo("me", ["/ip4/127.0.0.1/tcp/1"], "topic"),
 }

@@ -33,7 +33,7 @@ def specialised(tmp_path: Path) -> Iterator[Node]:
     node = built(tmp_path, questions__datasets="products, lcm")
     node.run_blocking = inline
     policy = FakePolicy()
-    policy.info = {"tokens_max": 8, "state": {}}  # type: ignore[attr-defined]
+    policy.info = policy.about()
     node.children.update(scorer=FakeScorer(node.manifest), generation=policy)  # type: ignore[dict-item]
     yield node
     node.buffer.close()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from swarmd.clients.events import PolicyEvent
+from swarmd.clients.policy import OwnCompletion
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.policy.plans.ladder import Execution, Plan
 from swarmd.policy.service import PolicyService
@@ -49,19 +50,23 @@ def started(model_dir: Path, **options: Any) -> PolicyService:
     return policy
 
 
-def own_rollout(policy: PolicyService, prompt: str, *, seed: int = 1, counter: int = 0) -> dict[str, Any]:
+def scored(made: OwnCompletion, reward: float) -> ScoredCompletion:
+    """A completion of our own with its reward."""
+    measured = (made.token_ids, made.logprob_sum, made.num_tokens, made.token_logps)
+    return ScoredCompletion(made.text, made.finished, reward, *measured)
+
+
+def own_rollout(policy: PolicyService, prompt: str, *, seed: int = 1, counter: int = 0) -> ScoredRollout:
     """Four completions of `policy`, every second one a success, with their ids."""
-    (completions,) = policy.generate([prompt], 4, 1.0, 12, seed)["completions_RG"]
-    scored = [
-        {**completion, "reward": float(number % 2), "token_ids": completion["token_ids"]}
-        for number, completion in enumerate(completions)
-    ]
-    return rollout(prompt, [ScoredCompletion.from_wire(completion) for completion in scored], counter=counter)
+    (completions,) = policy.generate([prompt], 4, 1.0, 12, seed).completions_RG
+    return rollout(
+        prompt, [scored(made, float(n % 2)) for n, made in enumerate(completions)], counter=counter
+    )
 
 
 def rollout(
     prompt: str, completions: list[ScoredCompletion], *, counter: int = 0, external: bool = False
-) -> dict[str, Any]:
+) -> ScoredRollout:
     return ScoredRollout(
         author=b"b" * 32 if external else b"a" * 32,
         dataset=0,
@@ -71,16 +76,15 @@ def rollout(
         created_ms=0,
         policy_version=0,
         external=external,
-    ).to_wire()
+    )
 
 
-def as_external(wire: dict[str, Any]) -> dict[str, Any]:
+def as_external(own: ScoredRollout) -> ScoredRollout:
     """What another node makes of a rollout: the text, its own scores, no ids."""
     completions = [
-        ScoredCompletion(text=c["text"], finished=c["finished"], reward=c["reward"])
-        for c in wire["completions"]
+        ScoredCompletion(text=c.text, finished=c.finished, reward=c.reward) for c in own.completions
     ]
-    return rollout(wire["prompt"], completions, counter=wire["counter"], external=True)
+    return rollout(own.prompt, completions, counter=own.counter, external=True)
 
 
 def parameters(policy: PolicyService) -> dict[str, Any]:

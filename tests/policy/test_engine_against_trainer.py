@@ -1,23 +1,23 @@
 """The engine's log-probs reach the update as they were measured, agree with the trainer's, and stay in this node."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from swarmd.experience.rollouts import ScoredCompletion
+from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.service import PolicyService
-from tests.policy.services import rollout, started
+from tests.policy.services import rollout, scored, started
 
 
-def round_of_own(policy: PolicyService, temperature: float) -> list[dict[str, Any]]:
+def round_of_own(policy: PolicyService, temperature: float) -> list[ScoredRollout]:
     prompts = ["one?", "one and two?", "2 + 2"]
-    rows = policy.generate(prompts, 8, temperature, 16, 3)["completions_RG"]
+    rows = policy.generate(prompts, 8, temperature, 16, 3).completions_RG
     return [
         rollout(
             prompt,
-            [ScoredCompletion.from_wire({**c, "reward": float(n % 2)}) for n, c in enumerate(row)],
+            [scored(c, float(n % 2)) for n, c in enumerate(row)],
             counter=counter,
         )
         for counter, (prompt, row) in enumerate(zip(prompts, rows, strict=True))
@@ -30,7 +30,7 @@ def test_mean_ratio_is_one_at_the_sampling_temperature(
     model_dir: Path, temperature: float, mismatch: str
 ) -> None:
     policy = started(model_dir, temperature=temperature, mismatch=mismatch)
-    stats = policy.update(round_of_own(policy, temperature), round=1, state={}, checkpoint=False)
+    stats = policy.update(round_of_own(policy, temperature), round=1, state={}, checkpoint=False).to_record()
     assert stats["mismatch_ratio_mean"] == pytest.approx(1.0, abs=0.01)
     assert stats["mismatch_ratio_max"] == pytest.approx(1.0, abs=0.01)
     assert stats["mismatch_cut"] == 0
@@ -38,7 +38,7 @@ def test_mean_ratio_is_one_at_the_sampling_temperature(
 
 def test_another_temperature_would_be_seen(model_dir: Path) -> None:
     policy = started(model_dir, temperature=1.0)
-    stats = policy.update(round_of_own(policy, 0.6), round=1, state={}, checkpoint=False)
+    stats = policy.update(round_of_own(policy, 0.6), round=1, state={}, checkpoint=False).to_record()
     assert abs(stats["mismatch_ratio_mean"] - 1) > 0.01
 
 
@@ -46,7 +46,7 @@ def test_an_update_in_between_is_seen_in_the_ratio(model_dir: Path) -> None:
     policy = started(model_dir)
     stale = round_of_own(policy, 1.0)
     policy.update(round_of_own(policy, 1.0), round=1, state={}, checkpoint=False)
-    stats = policy.update(stale, round=2, state={}, checkpoint=False)
+    stats = policy.update(stale, round=2, state={}, checkpoint=False).to_record()
     assert stats["mismatch_ratio_max"] > 1.01
 
 
@@ -56,16 +56,20 @@ def test_an_update_in_between_is_seen_in_the_ratio(model_dir: Path) -> None:
 def test_auto_is_resolved_by_whose_weights_the_engine_has(
     model_dir: Path, roles: tuple[str, ...], chosen: str | None
 ) -> None:
-    assert started(model_dir, roles=roles).info()["mismatch"] == chosen
+    assert started(model_dir, roles=roles).about().mismatch == chosen
 
 
 @pytest.mark.parametrize("spoil", [[math.nan], [-math.inf], [-0.1]])
 def test_a_measurement_that_is_none_is_left_out(model_dir: Path, spoil: list[float]) -> None:
     policy = started(model_dir, mismatch="token")
-    wire = round_of_own(policy, 1.0)[:1]
-    for completion in wire[0]["completions"]:
-        completion["token_logps"] = (spoil + completion["token_logps"])[: len(completion["token_ids"])]
-        if spoil == [-0.1]:
-            completion["token_logps"] = completion["token_logps"][:-1]
-    stats = policy.update(wire, round=1, state={}, checkpoint=False)
+    own = round_of_own(policy, 1.0)[0]
+    completions = []
+    for c in own.completions:
+        assert c.token_ids is not None
+        assert c.token_logps is not None
+        logps = (*spoil, *c.token_logps)[: len(c.token_ids)]
+        completions.append(replace(c, token_logps=logps[:-1] if spoil == [-0.1] else logps))
+    stats = policy.update(
+        [replace(own, completions=tuple(completions))], round=1, state={}, checkpoint=False
+    ).to_record()
     assert (stats["skipped"], stats["mismatch_ratio_mean"]) == (None, None)

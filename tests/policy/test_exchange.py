@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from swarmd.experience.rollouts import ScoredCompletion
+from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.policy.service import PolicyService
 from swarmd.policy.training_set import token_rollouts
 from tests.policy.folders import TURN_END
@@ -20,7 +20,7 @@ def test_each_trains_on_the_others_text(model_dir: Path, other_model_dir: Path) 
     shared = [own_rollout(node, QUESTION, seed=number) for number, node in enumerate(nodes)]
     for node, own, others in zip(nodes, shared, reversed(shared), strict=True):
         before = parameters(node)
-        stats = node.update([own, as_external(others)], round=1, state={}, checkpoint=False)
+        stats = node.update([own, as_external(others)], round=1, state={}, checkpoint=False).to_record()
         assert stats["num_rollouts_external"] == stats["num_rollouts_local"] == 1
         assert stats["num_tokens_external"] > 0
         assert any(not torch.equal(before[name], tensor) for name, tensor in parameters(node).items())
@@ -29,20 +29,19 @@ def test_each_trains_on_the_others_text(model_dir: Path, other_model_dir: Path) 
 def test_a_purely_external_round_trains_too(model_dir: Path, other_model_dir: Path) -> None:
     stranger, node = started(other_model_dir), started(model_dir)
     before = parameters(node)
-    stats = node.update([as_external(own_rollout(stranger, QUESTION))], round=1, state={}, checkpoint=False)
+    stats = node.update(
+        [as_external(own_rollout(stranger, QUESTION))], round=1, state={}, checkpoint=False
+    ).to_record()
     assert (stats["num_rollouts_local"], stats["num_rollouts_external"]) == (0, 1)
     assert any(not torch.equal(before[name], tensor) for name, tensor in parameters(node).items())
 
 
-def tokens(node: PolicyService, wire: dict, context: int = 256) -> tuple:
-    from swarmd.experience.rollouts import ScoredRollout
-
-    scored = [ScoredRollout.from_wire(wire)]
-    (found,) = token_rollouts(scored, node._tokeniser, config(tokens_max=12), context)
+def tokens(node: PolicyService, wire: ScoredRollout, context: int = 256) -> tuple:
+    (found,) = token_rollouts([wire], node._tokeniser, config(tokens_max=12), context)
     return found.completions
 
 
-def pair(*texts: tuple[str, bool]) -> dict:
+def pair(*texts: tuple[str, bool]) -> ScoredRollout:
     completions = [ScoredCompletion(text, finished, float(n)) for n, (text, finished) in enumerate(texts)]
     return rollout(QUESTION, completions, external=True)
 
@@ -50,7 +49,7 @@ def pair(*texts: tuple[str, bool]) -> dict:
 def test_own_completions_keep_the_ids_they_were_sampled_as(model_dir: Path) -> None:
     node = started(model_dir)
     wire = own_rollout(node, QUESTION)
-    assert [list(c.ids) for c in tokens(node, wire)] == [c["token_ids"] for c in wire["completions"]]
+    assert [c.ids for c in tokens(node, wire)] == [c.token_ids for c in wire.completions]
 
 
 def test_a_strangers_finished_text_ends_with_our_end_token_and_a_cut_one_does_not(model_dir: Path) -> None:

@@ -2,11 +2,10 @@
 
 import random
 import string
-from typing import Any
 
 import pytest
 
-from swarmd.experience.rollouts import ScoredCompletion
+from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.policy.model.resolve import download_model, resolve_model
 from swarmd.policy.service import PolicyService
 from tests.policy.services import as_external, own_rollout, rollout, service
@@ -35,14 +34,14 @@ def policy() -> PolicyService:
     return policy
 
 
-def dropped(policy: PolicyService, rollouts: list[dict[str, Any]]) -> float:
+def dropped(policy: PolicyService, rollouts: list[ScoredRollout]) -> float:
     """The share of these external completions that is left out."""
-    stats = policy.update(rollouts, 9, {}, checkpoint=False)
+    stats = policy.update(rollouts, 9, {}, checkpoint=False).to_record()
     assert stats["external_logp_min"] is not None
-    return float(stats["num_external_dropped"]) / sum(len(r["completions"]) for r in rollouts)
+    return float(stats["num_external_dropped"]) / sum(len(r.completions) for r in rollouts)
 
 
-def answered(prompt: str, right: str, wrong: str, counter: int) -> dict[str, Any]:
+def answered(prompt: str, right: str, wrong: str, counter: int) -> ScoredRollout:
     """A peer's rollout: one text is rewarded, the other is not."""
     completions = [ScoredCompletion(right, True, 1.0), ScoredCompletion(wrong, True, 0.0)]
     return rollout(prompt, completions, counter=counter, external=True)
@@ -69,4 +68,4 @@ def test_without_the_floor_all_of_it_would_be_learnt(policy: PolicyService) -> N
     free = service(policy._model_dir, tokens_max=16, learning_rate=1e-9, external_logp_min="off")
     free.start()
     rollouts = [answered(prompt, "qzx<answer>4</answer>", "= 4", n) for n, prompt in enumerate(PROMPTS)]
-    assert free.update(rollouts, 1, {}, checkpoint=False)["num_external_dropped"] == 0
+    assert free.update(rollouts, 1, {}, checkpoint=False).to_record()["num_external_dropped"] == 0

@@ -48,7 +48,7 @@ def test_weights_and_optimizer_come_back_bit_for_bit(model_dir: Path, tmp_path: 
     answer = policy.rollback(2, 4, {"round": 4, "keep_round": 2})
     assert same(parameters(policy), good[0])
     assert same(moments(policy), good[1])
-    assert (answer["policy_version"], answer["checkpoint"], answer["lost"]) == (4, "round-00000004", "")
+    assert (answer.policy_version, answer.saved.checkpoint, answer.lost) == (4, "round-00000004", "")
 
 
 def test_the_next_update_is_the_one_that_would_have_been(model_dir: Path, tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_what_generates_is_the_earlier_policy_under_a_new_version(model_dir: Pat
     policy.update([own_rollout(policy, "bad?", seed=9)], 2, {"keep_round": 1}, checkpoint=True)
     policy.rollback(1, 3, {})
     again = policy.generate(["one?"], 4, 1.0, 12, 5)
-    assert again["completions_RG"] == said["completions_RG"]
-    assert (said["policy_version"], again["policy_version"]) == (1, 3)
+    assert again.completions_RG == said.completions_RG
+    assert (said.policy_version, again.policy_version) == (1, 3)
 
 
 @pytest.mark.parametrize("optimizer", ["adam-8bit", "host", "lora"])
@@ -80,8 +80,8 @@ def test_other_optimizers_go_back_too(model_dir: Path, tmp_path: Path, optimizer
     said = policy.generate(["one?"], 4, 1.0, 12, 5)
     for round in (3, 4):
         policy.update([own_rollout(policy, "bad?", seed=round)], round, {"keep_round": 2}, checkpoint=True)
-    assert policy.rollback(2, 5, {})["lost"] == ""
-    assert policy.generate(["one?"], 4, 1.0, 12, 5)["completions_RG"] == said["completions_RG"]
+    assert policy.rollback(2, 5, {}).lost == ""
+    assert policy.generate(["one?"], 4, 1.0, 12, 5).completions_RG == said.completions_RG
 
 
 def test_the_round_to_keep_is_not_pruned_until_another_is_named(model_dir: Path, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_restart_after_it_goes_on_from_the_earlier_weights(model_dir: Path, tm
     policy.rollback(2, 5, {"round": 5, "keep_round": 2})
     again = service(model_dir, checkpoints=tmp_path)
     info = again.start()
-    assert (info["resumed_from"], info["state"]["round"], info["policy_version"]) == ("round-00000005", 5, 5)
+    assert (info.resumed_from, info.state["round"], info.policy_version) == ("round-00000005", 5, 5)
     assert same(parameters(again), parameters(policy))
     assert same(moments(again), moments(policy))
 
@@ -125,7 +125,7 @@ def test_a_kill_on_the_way_resumes_the_newest_and_can_go_back_again(
             policy.rollback(2, 5, {"round": 5, "keep_round": 2})
     again = service(model_dir, checkpoints=tmp_path)
     info = again.start()
-    assert (info["resumed_from"], info["state"]["keep_round"]) == ("round-00000004", 2)
+    assert (info.resumed_from, info.state["keep_round"]) == ("round-00000004", 2)
     again.rollback(2, 5, {"round": 5, "keep_round": 2})
     assert same(parameters(again), parameters(started(model_dir, checkpoints=tmp_path)))
 
@@ -148,7 +148,7 @@ def test_a_checkpoint_that_cannot_be_used_changes_nothing(model_dir: Path, tmp_p
         policy.rollback(1, 4, {})
     assert same(parameters(policy), before[0])
     assert same(moments(policy), before[1])
-    assert policy.info()["policy_version"] == 3
+    assert policy.about().policy_version == 3
 
 
 def test_a_full_disk_costs_the_checkpoint_and_not_the_way_back(
@@ -164,7 +164,7 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_way_back(
     monkeypatch.setattr(checkpoints, "save", full)
     answer = policy.rollback(2, 4, {})
     assert same(parameters(policy), good)
-    assert (answer["checkpoint"], answer["checkpoint_error"]["kind"]) == (None, "DiskFull")
+    assert answer.saved.failure.kind == "DiskFull"
 
 
 def test_without_checkpoints_there_is_nothing_to_go_back_to(model_dir: Path) -> None:

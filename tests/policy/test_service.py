@@ -1,10 +1,10 @@
 """The policy process: generate, update, resume, hand over, export; and what it does when something is wrong."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import pytest
 import torch
 
@@ -12,6 +12,8 @@ from swarmd.clients.events import CheckpointSkipped, PolicyEvent
 from swarmd.errors import DiskFull, OutOfMemory, StateError, SwarmdError
 from swarmd.policy.state.checkpoints import newest_valid
 from swarmd.policy.update.learner import Learner
+from swarmd.processes.frames import FrameReader, encode_frame
+from swarmd.processes.records import typed
 from tests.policy.services import own_rollout, parameters, service, started
 
 
@@ -22,33 +24,35 @@ def changed(before: dict[str, Any], after: dict[str, Any]) -> bool:
 def test_a_round_changes_the_policy_and_what_it_generates(model_dir: Path) -> None:
     policy = started(model_dir)
     before, said = parameters(policy), policy.generate(["one?"], 4, 1.0, 12, 5)
-    stats = policy.update([own_rollout(policy, "one?")], round=1, state={}, checkpoint=False)
+    stats = policy.update([own_rollout(policy, "one?")], round=1, state={}, checkpoint=False).to_record()
     assert (stats["policy_version"], stats["skipped"], stats["checkpoint"]) == (1, None, None)
     assert changed(before, parameters(policy))
     again = policy.generate(["one?"], 4, 1.0, 12, 5)
-    assert again["policy_version"] == 1
-    assert again["completions_RG"] != said["completions_RG"]
+    assert again.policy_version == 1
+    assert again.completions_RG != said.completions_RG
 
 
-def test_every_reply_is_plain_msgpack(model_dir: Path, tmp_path: Path) -> None:
+def test_every_reply_comes_out_of_a_frame_as_it_went_in(model_dir: Path, tmp_path: Path) -> None:
     policy = service(model_dir, checkpoints=tmp_path / "c")
     replies = [
         policy.start(),
-        policy.info(),
+        policy.about(),
         policy.generate(["one?"], 2, 1.0, 4, 5),
         policy.update([own_rollout(policy, "one?")], round=1, state={}, checkpoint=True),
         policy.publish_weights(str(tmp_path / "w")),
     ]
-    assert msgpack.unpackb(msgpack.packb(replies)) == replies
+    for reply in replies:
+        (message,) = FrameReader().feed(encode_frame({"result": reply}))
+        assert typed(type(reply), message["result"]) == reply
 
 
 def test_generation_counts_its_tokens(model_dir: Path) -> None:
     policy = started(model_dir)
     result = policy.generate(["one?", "two and two?"], 3, 1.0, 8, 1)
-    flat = [completion for row in result["completions_RG"] for completion in row]
-    assert [len(row) for row in result["completions_RG"]] == [3, 3]
-    assert result["num_completion_tokens"] == sum(len(c["token_ids"]) for c in flat)
-    assert all(c["num_tokens"] == len(c["token_ids"]) and c["logprob_sum"] < 0 for c in flat)
+    flat = [completion for row in result.completions_RG for completion in row]
+    assert [len(row) for row in result.completions_RG] == [3, 3]
+    assert result.num_completion_tokens == sum(len(c.token_ids) for c in flat)
+    assert all(c.num_tokens == len(c.token_ids) and c.logprob_sum < 0 for c in flat)
 
 
 @pytest.mark.parametrize("rewards", [[], [1.0, 1.0, 1.0, 1.0]])
@@ -58,9 +62,8 @@ def test_without_signal_nothing_changes_but_the_checkpoint_is_written(
     policy = started(model_dir, checkpoints=tmp_path)
     before = parameters(policy)
     wire = own_rollout(policy, "one?")
-    for completion in wire["completions"]:
-        completion["reward"] = 1.0
-    stats = policy.update([wire] if rewards else [], round=3, state={"round": 3}, checkpoint=True)
+    wire = replace(wire, completions=tuple(replace(c, reward=1.0) for c in wire.completions))
+    stats = policy.update([wire] if rewards else [], round=3, state={"round": 3}, checkpoint=True).to_record()
     assert stats["skipped"] == ("zero_advantage" if rewards else "no_data")
     assert (stats["policy_version"], stats["checkpoint"]) == (0, "round-00000003")
     assert not changed(before, parameters(policy))
@@ -72,8 +75,8 @@ def test_a_restart_goes_on_where_the_checkpoint_was(model_dir: Path, tmp_path: P
     first.update(wire, round=1, state={"round": 1}, checkpoint=True)
     second = service(model_dir, checkpoints=tmp_path)
     info = second.start()
-    assert (info["policy_version"], info["resumed_from"]) == (1, "round-00000001")
-    assert info["state"] == {"round": 1}
+    assert (info.policy_version, info.resumed_from) == (1, "round-00000001")
+    assert info.state == {"round": 1}
     first.update(wire, round=2, state={}, checkpoint=False)
     second.update(wire, round=2, state={}, checkpoint=False)
     assert not changed(parameters(first), parameters(second))  # the optimizer's moments came back too
@@ -83,7 +86,7 @@ def test_a_generating_process_resumes_too(model_dir: Path, tmp_path: Path) -> No
     both = started(model_dir, checkpoints=tmp_path)
     both.update([own_rollout(both, "one?")], round=1, state={}, checkpoint=True)
     generator = service(model_dir, roles=("generate",), checkpoints=tmp_path)
-    assert generator.start()["policy_version"] == 1
+    assert generator.start().policy_version == 1
     assert not changed(parameters(both), parameters(generator))
 
 
@@ -101,7 +104,7 @@ def test_the_rest_of_a_first_checkpoint_that_was_never_finished_stops_no_start(
     model_dir: Path, tmp_path: Path
 ) -> None:
     (tmp_path / ".tmp-round-00000001").mkdir()
-    assert started(model_dir, checkpoints=tmp_path).info()["policy_version"] == 0
+    assert started(model_dir, checkpoints=tmp_path).about().policy_version == 0
 
 
 def test_a_damaged_checkpoint_is_passed_over_and_reported(model_dir: Path, tmp_path: Path) -> None:
@@ -111,7 +114,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_reported(model_dir: Path, tmp_p
     (tmp_path / "round-00000002" / "model.safetensors").write_bytes(b"\0" * 100)
     events: list[PolicyEvent] = []
     info = service(model_dir, checkpoints=tmp_path, events=events).start()
-    assert (info["policy_version"], info["state"]) == (1, {"round": 1})
+    assert (info.policy_version, info.state) == (1, {"round": 1})
     assert events[0].why.startswith("round-00000002: model.safetensors has 100 bytes")
     assert [type(event) for event in events] == [CheckpointSkipped]
 
@@ -137,7 +140,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_undo_the_update(
         raise DiskFull("no space", "1 MiB is free", "free some")
 
     monkeypatch.setattr("swarmd.policy.state.checkpoints.save", full)
-    stats = policy.update([wire], round=1, state={}, checkpoint=True)
+    stats = policy.update([wire], round=1, state={}, checkpoint=True).to_record()
     assert (stats["policy_version"], stats["checkpoint"]) == (1, None)
     assert stats["checkpoint_error"]["kind"] == "DiskFull"
 
@@ -147,8 +150,8 @@ def test_weights_travel_from_the_learner_to_a_generator(model_dir: Path, tmp_pat
     wire = own_rollout(generator, "one?")
     learner.update([wire], round=1, state={}, checkpoint=False)
     published = learner.publish_weights(str(tmp_path))
-    generator.load_weights(**published)
-    assert generator.info()["policy_version"] == 1
+    generator.load_weights(*published)
+    assert generator.about().policy_version == 1
     assert not changed(parameters(learner), parameters(generator))
 
 
@@ -159,9 +162,9 @@ def test_weights_of_another_model_leave_the_generator_as_it_was(
     generator = started(model_dir, roles=("generate",))
     before = parameters(generator)
     with pytest.raises(StateError, match="do not fit"):
-        generator.load_weights(published["path"], 7)
+        generator.load_weights(published.path, 7)
     assert not changed(before, parameters(generator))
-    assert generator.info()["policy_version"] == 0
+    assert generator.about().policy_version == 0
 
 
 def test_a_role_it_does_not_have_is_refused(model_dir: Path) -> None:
@@ -185,7 +188,7 @@ def test_an_update_that_does_not_fit_says_what_to_lower_and_changes_nothing(
         with pytest.raises(OutOfMemory, match="micro_batch_tokens"):
             policy.update([wire], round=1, state={}, checkpoint=False)
     assert not changed(before, parameters(policy))
-    assert policy.update([wire], round=1, state={}, checkpoint=False)["policy_version"] == 1
+    assert policy.update([wire], round=1, state={}, checkpoint=False).to_record()["policy_version"] == 1
 
 
 def test_another_failure_of_the_update_is_not_taken_for_lack_of_memory(
@@ -211,9 +214,9 @@ def test_the_checkpoint_names_its_model(model_dir: Path, tmp_path: Path) -> None
 def test_the_floor_comes_from_own_sampling_and_drops_what_nobody_here_would_say(model_dir: Path) -> None:
     policy = started(model_dir, external_logp_min="auto")
     own = [own_rollout(policy, f"{number}?", seed=number, counter=number) for number in range(20)]
-    first = policy.update(own[:10], round=1, state={}, checkpoint=False)
+    first = policy.update(own[:10], round=1, state={}, checkpoint=False).to_record()
     assert first["external_logp_min"] is None  # 40 own completions are too few to say
-    second = policy.update(own[10:], round=2, state={}, checkpoint=False)
+    second = policy.update(own[10:], round=2, state={}, checkpoint=False).to_record()
     assert -40 < second["external_token_logp_min"] < second["external_logp_min"] < 0
 
 
@@ -221,5 +224,5 @@ def test_without_a_floor_or_with_a_fixed_one_nothing_is_followed(model_dir: Path
     for setting, expected in (("off", None), (-3.5, -3.5)):
         policy = started(model_dir, external_logp_min=setting)
         own = [own_rollout(policy, f"{n}?", seed=n, counter=n) for n in range(20)]
-        stats = policy.update(own, round=1, state={}, checkpoint=False)
+        stats = policy.update(own, round=1, state={}, checkpoint=False).to_record()
         assert (stats["external_logp_min"], stats["external_token_logp_min"]) == (expected, None)

@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def greedy(policy: PolicyService) -> list[list[int]]:
     answer = policy.generate(PROMPTS, 1, 0.0, 12, 0)
-    return [row[0]["token_ids"] for row in answer["completions_RG"]]
+    return [list(row[0].token_ids) for row in answer.completions_RG]
 
 
 def expected(policy: PolicyService, model: Any) -> list[list[int]]:
@@ -46,12 +46,14 @@ def test_both_roles_in_one_process_always_answer_with_the_newest_weights(folder:
     policy = started(
         folder, engine="vllm", plans=["resident", "time-share"] if sleeps else (), learning_rate=0.05
     )
-    info = policy.info()
-    assert (info["engine"], info["engine_note"], info["policy_version"]) == ("vllm", "", 0)
-    assert info["engine_version"]
+    info = policy.about()
+    assert (info.engine, info.engine_note, info.policy_version) == ("vllm", "", 0)
+    assert info.engine_version
     seen = [greedy(policy)]
     for number in (1, 2):
-        answer = policy.update([own_rollout(policy, PROMPTS[0], counter=number)], number, {}, False)
+        answer = policy.update(
+            [own_rollout(policy, PROMPTS[0], counter=number)], number, {}, False
+        ).to_record()
         assert answer["policy_version"] == number
         seen.append(greedy(policy))
         assert seen[-1] == expected(policy, policy._model)
@@ -63,10 +65,10 @@ def test_both_roles_in_one_process_always_answer_with_the_newest_weights(folder:
 
 def test_new_weights_are_copied_once_and_timed(folder: Path) -> None:
     policy = started(folder, engine="vllm")
-    assert policy.generate(PROMPTS, 1, 1.0, 4, 0)["seconds_weight_sync"] == 0
+    assert policy.generate(PROMPTS, 1, 1.0, 4, 0).seconds_weight_sync == 0
     policy.update([own_rollout(policy, PROMPTS[0])], 1, {}, False)
-    assert policy.generate(PROMPTS, 1, 1.0, 4, 0)["seconds_weight_sync"] > 0
-    assert policy.generate(PROMPTS, 1, 1.0, 4, 0)["seconds_weight_sync"] == 0
+    assert policy.generate(PROMPTS, 1, 1.0, 4, 0).seconds_weight_sync > 0
+    assert policy.generate(PROMPTS, 1, 1.0, 4, 0).seconds_weight_sync == 0
 
 
 def test_generation_alone_has_no_model_beside_the_engine_and_takes_published_weights(
@@ -75,16 +77,17 @@ def test_generation_alone_has_no_model_beside_the_engine_and_takes_published_wei
     learner = started(folder, roles=("update",), learning_rate=0.05)
     policy = started(folder, roles=("generate",), engine="vllm")
     assert policy._model is None
-    assert policy.info()["num_parameters"] == learner.info()["num_parameters"]
+    assert policy.about().num_parameters == learner.about().num_parameters
     rollout = own_rollout(policy, PROMPTS[0])
     first = greedy(policy)
     learner.update([rollout], 1, {}, False)
     published = learner.publish_weights(str(tmp_path))
-    assert policy.load_weights(**published)["policy_version"] == 1
+    policy.load_weights(*published)
+    assert policy.about().policy_version == 1
     assert greedy(policy) == expected(policy, learner._model) != first
     with pytest.raises(StateError, match="cannot read weights"):
         policy.load_weights(str(tmp_path / "nothing"), 2)
-    assert policy.info()["policy_version"] == 1
+    assert policy.about().policy_version == 1
     assert greedy(policy) == expected(policy, learner._model)
     assert policy._model is None
 
@@ -93,7 +96,7 @@ def test_generation_alone_resumes_from_the_learners_checkpoint(folder: Path, tmp
     learner = started(folder, checkpoints=tmp_path, learning_rate=0.05)
     learner.update([own_rollout(learner, PROMPTS[0])], 1, {}, True)
     policy = service(folder, roles=("generate",), engine="vllm", checkpoints=tmp_path)
-    assert policy.start()["policy_version"] == 1
+    assert policy.start().policy_version == 1
     assert greedy(policy) == expected(policy, learner._model)
 
 

@@ -3,9 +3,11 @@
 import time
 from collections import ChainMap
 from collections.abc import Sequence
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, ClassVar, Protocol
 
+from swarmd.clients.policy import Generated, Updated
 from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
 from swarmd.errors import SwarmdError
 
@@ -47,9 +49,9 @@ class InProcess:
 
 def _with_cpu_seconds(result: Any, seconds: float) -> Any:
     """How long an operation took as the time of this process alone: simulations that run side by side then measure alike."""
-    if not isinstance(result, dict):
-        return result
-    return {key: seconds if key in ("seconds", "seconds_update") else value for key, value in result.items()}
+    if isinstance(result, Updated) and result.stats is not None:
+        return result._replace(seconds=seconds, stats=replace(result.stats, seconds=seconds))
+    return result._replace(seconds=seconds) if isinstance(result, Generated) else result
 
 
 class SharedScorer(ScorerOps):

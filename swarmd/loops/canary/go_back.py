@@ -6,12 +6,12 @@ resumes the fallen policy with a memory in which the measurement is still due, a
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import trio
 
+from swarmd.clients.policy import PolicyInfo, State
 from swarmd.errors import LocalError, StateError
 from swarmd.loops.canary.backoff import Backoff
 from swarmd.loops.canary.measure import Finding, Measure
@@ -54,7 +54,7 @@ class Canary:
         """A round is about to train on external rollouts; `authors` names the author of each."""
         self.memory = self.memory.used(authors)
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> State:
         """The memory, and the round whose checkpoint has to be kept."""
         return {"canary": self.memory.to_state(), "keep_round": self.memory.good_round}
 
@@ -99,18 +99,18 @@ class Canary:
             await self.after_round(training)
         return version < self.oldest_version
 
-    def resumed(self, info: Mapping[str, Any]) -> None:
+    def resumed(self, info: PolicyInfo) -> None:
         """The learner died, and goes on from what `info` says. Where that is before its return, the return is lost.
 
         As after a restart of the node then: what it resumed is not refused, and measured at once.
         """
-        version = info["policy_version"]
+        version = info.policy_version
         if version >= self.oldest_version:
             return
         log.warning("the policy's return was lost with the learner, which is at version %d again", version)
         self.oldest_version, self.returned_in = version, 0
         self.progress.policy_version = version
-        memory = Memory.from_state(info["state"].get("canary"), self.measure.key)
+        memory = Memory.from_state(info.state.get("canary"), self.measure.key)
         due_round = self.progress.round - self.every_rounds
         self.memory = replace(memory, measured_round=min(memory.measured_round, due_round))
 
@@ -145,18 +145,18 @@ class Canary:
         except LocalError:
             self.memory = memory
             raise
-        self.oldest_version, self.returned_in = answer["policy_version"], number
+        self.oldest_version, self.returned_in = answer.policy_version, number
         self.metrics.rollbacks.inc()
         self._warn(
             f"The policy fell by {finding.fall.drop:.3f} on held-out questions; in round {number} it went back to round "
             f"{memory.good_round}, and {num_quarantined} rollouts of the authors used since then were set aside."
         )
-        if answer.get("lost"):
-            log.warning("of the optimizer not all could be taken back: %s", answer["lost"])
+        if answer.lost:
+            log.warning("of the optimizer not all could be taken back: %s", answer.lost)
 
     async def _set_aside(self, authors: Collection[bytes]) -> int:
         try:
-            num: int = await self.run_blocking(self.quarantine, authors)
+            num = await self.run_blocking(self.quarantine, authors)
         except LocalError as error:
             log.warning("external rollouts could not be set aside: %s", error)
             return 0

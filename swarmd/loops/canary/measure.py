@@ -35,8 +35,8 @@ class Measure:
     @property
     def key(self) -> str:
         """What is measured: measurements of another key cannot be compared."""
-        evaluate = self.evaluate
-        return f"{evaluate.num_questions} {evaluate.temperature:g} {evaluate.tokens_max}"
+        evaluate, generator = self.evaluate, self.evaluate.generator
+        return f"{evaluate.num_questions} {generator.temperature:g} {generator.tokens_max}"
 
     async def once(self, best: tuple[float, ...], *, round: int) -> Finding:
         """One completion a question. Where that looks like a fall, `CONFIRMING` fresh ones confirm it, refute it, or leave it open.

@@ -1,8 +1,9 @@
 """Watch: what the update loop asks of whoever watches over the policy. The canary does; a node without a canary has `Unwatched`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
+from swarmd.clients.policy import PolicyInfo, State
 from swarmd.loops.canary.backoff import Backoff
 from swarmd.loops.training import Training
 
@@ -19,10 +20,10 @@ class Watch(Protocol):
     def used(self, authors: Sequence[bytes]) -> None:
         """A round is about to train on external rollouts; `authors` names the author of each."""
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> State:
         """The watch's part of a checkpoint's state."""
 
-    def resumed(self, info: Mapping[str, Any]) -> None:
+    def resumed(self, info: PolicyInfo) -> None:
         """The learner died, and goes on from what `info` says."""
 
     async def after_round(self, training: Training) -> None:
@@ -40,11 +41,11 @@ class Unwatched:
     def used(self, authors: Sequence[bytes]) -> None:
         """Nothing is remembered."""
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> State:
         """Nothing."""
         return {}
 
-    def resumed(self, info: Mapping[str, Any]) -> None:
+    def resumed(self, info: PolicyInfo) -> None:
         """Nothing was taken back that could be lost."""
 
     async def after_round(self, training: Training) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import Config
 from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.plans.ladder import Execution
@@ -27,7 +28,7 @@ from swarmd.policy.update.packing import (
 from swarmd.policy.update.passes import packed_pass, plain_pass
 from swarmd.policy.update.prepass import prepare
 from swarmd.policy.update.self_check import SelfCheck, check_packed_pass
-from swarmd.policy.update.stats import UpdateStats, count_round, summarise
+from swarmd.policy.update.stats import count_round, summarise
 from swarmd.policy.update.token_losses import TokenPass
 from swarmd.policy.update.weighting import weigh
 

@@ -6,6 +6,7 @@ import pytest
 import trio
 import trio.testing
 
+from swarmd.clients.policy import Failure
 from swarmd.errors import ChildDied, DiskFull, LocalError, StateError
 from tests.loops.parts import own_batch
 from tests.loops.watched import Watched
@@ -140,10 +141,7 @@ async def test_a_good_round_that_cannot_be_saved_is_none_to_go_back_to() -> None
     loops.loop.training.checkpoint_every_rounds = 100
     await loops.loop.begin()
     await loops.rounds(1)
-    loops.learner.stats = {
-        "checkpoint": None,
-        "checkpoint_error": {"kind": "DiskFull", "what": "full", "why": "", "fix": ""},
-    }
+    loops.learner.failure = FULL
     await loops.rounds(1)
     assert loops.memory.good_round is None
 
@@ -179,20 +177,17 @@ async def test_own_rollouts_of_the_fallen_policy_are_not_trained_on(
 
 # A return that is lost again.
 
-FULL = {
-    "checkpoint": None,
-    "checkpoint_error": {"kind": "DiskFull", "what": "full", "why": "", "fix": ""},
-}
+FULL = Failure("DiskFull", "full", why="", fix="")
 
 
 async def returned(loops: Watched) -> None:
     """Gone back to round 2 in round 5; the newest checkpoint is that of round 3, already on the way down."""
     await loops.loop.begin()
     await loops.rounds(3)
-    loops.learner.stats = FULL
+    loops.learner.failure = FULL
     loops.fall()
     await loops.rounds(1)
-    loops.learner.stats = {}
+    loops.learner.failure = None
 
 
 async def trained(loops: Watched, *versions: int, rounds_max: int) -> None:
@@ -208,13 +203,13 @@ async def test_weights_of_before_that_were_not_handed_over_are_tried_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     loops = Watched(split=True, staleness_max=9)
-    bring, refusals = loops.loop.training.bring, iter(range(3))
+    bring, refusals = loops.loop.training.bring, iter(range(1))
 
-    async def refuse() -> None:
+    async def refuse() -> bool:
         if loops.learner.rollbacks and next(refusals, None) is not None:
-            raise LocalError("no room")
+            return False
         assert bring is not None
-        await bring()
+        return await bring()
 
     loops.loop.training.bring = refuse
     await loops.fallen()
@@ -269,7 +264,7 @@ async def test_a_saved_return_is_asked_after_no_more(autojump_clock: trio.testin
     loops = Watched(staleness_max=9)
     await returned(loops)
     await trained(loops, 5, 6, rounds_max=7)
-    assert len(loops.learner.asked("info")) == 1
+    assert len(loops.learner.asked("about")) == 1
 
 
 async def test_a_learner_that_does_not_say_where_it_is_costs_a_batch(
@@ -277,7 +272,7 @@ async def test_a_learner_that_does_not_say_where_it_is_costs_a_batch(
 ) -> None:
     loops = Watched(staleness_max=9)
     await returned(loops)
-    loops.learner.fail("info", LocalError("no answer"))
+    loops.learner.fail("about", LocalError("no answer"))
     await trained(loops, 5, 5, rounds_max=6)
     assert loops.learner.applied_rounds == [1, 2, 3, 4, 6]
     assert not len(loops.progress.pool)

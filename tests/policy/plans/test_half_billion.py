@@ -30,18 +30,17 @@ import json, sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from swarmd.experience.rollouts import ScoredCompletion
-from tests.policy.services import rollout, service
+from tests.policy.services import rollout, scored, service
 settings = json.loads(sys.argv[3])
 policy = service(Path(sys.argv[1]), checkpoints=Path(sys.argv[2]), learning_rate=1e-6, **settings)
 policy.start()
 prompts = [" ".join(["what is one and two?"] * 8)] * 4
-made = policy.generate(prompts, 8, 1.0, settings["tokens_max"], 1)["completions_RG"]
+made = policy.generate(prompts, 8, 1.0, settings["tokens_max"], 1).completions_RG
 own = [
-    rollout(prompt, [ScoredCompletion.from_wire({**c, "reward": float(n % 2)}) for n, c in enumerate(group)], counter=i)
+    rollout(prompt, [scored(c, float(n % 2)) for n, c in enumerate(group)], counter=i)
     for i, (prompt, group) in enumerate(zip(prompts, made))
 ]
-answers = [policy.update(own, round=r, state={"round": r}, checkpoint=r == 2) for r in (1, 2, 3)]
+answers = [policy.update(own, round=r, state={"round": r}, checkpoint=r == 2).to_record() for r in (1, 2, 3)]
 lines = Path("/proc/self/status").read_text().splitlines()
 peak = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 tokens = len(policy._tokeniser.prompt_ids(prompts[0]))

@@ -33,7 +33,7 @@ def test_the_newest_checkpoint_becomes_a_folder_that_starts_a_policy(
     assert export_checkpoint(checkpoints, model, tmp_path / "out") == "round-00000002"
     exported, resumed = started(tmp_path / "out"), started(model_dir, checkpoints=checkpoints)
     question = ["one and two?"], 3, 1.0, 8, 4
-    assert exported.generate(*question)["completions_RG"] == resumed.generate(*question)["completions_RG"]
+    assert exported.generate(*question).completions_RG == resumed.generate(*question).completions_RG
     assert "| policy updates | 2 |" in (tmp_path / "out" / "README.md").read_text()
 
 

@@ -69,7 +69,7 @@ def test_under_another_optimizer_the_policy_is_the_same(
     second, said = back(model_dir, tmp_path, how=execution(optimizer=new, lora_rank=4))
     assert distance(policy_of(first), policy_of(second)) <= 1e-6
     assert bool(said) == (OPTIMIZER[old].saved_mark != OPTIMIZER[new].saved_mark)
-    assert second.update([wire], round=3, state={}, checkpoint=False)["policy_version"] == 3
+    assert second.update([wire], round=3, state={}, checkpoint=False).to_record()["policy_version"] == 3
 
 
 def test_adapters_on_another_optimizers_weights_come_back_exactly(model_dir: Path, tmp_path: Path) -> None:
@@ -111,12 +111,12 @@ def test_a_lora_node_hands_over_and_exports_merged_weights(model_dir: Path, tmp_
     learner = started(model_dir, roles=("update",), checkpoints=tmp_path / "c", **LORA)
     generator = started(model_dir, roles=("generate",))
     train(learner, own_rollout(generator, "one?"), 1, 2)
-    generator.load_weights(**learner.publish_weights(str(tmp_path / "w")))
+    generator.load_weights(*learner.publish_weights(str(tmp_path / "w")))
     assert distance(policy_of(learner), policy_of(generator)) == 0
     export_checkpoint(tmp_path / "c", resolved(model_dir), tmp_path / "saved")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
     assert distance(policy_of(learner), named_tensors(model)) == 0
-    assert learner.info()["num_parameters"] == generator.info()["num_parameters"]
+    assert learner.about().num_parameters == generator.about().num_parameters
 
 
 def resolved(model_dir: Path) -> ResolvedModel:
@@ -134,13 +134,13 @@ def test_a_process_that_only_generates_reads_a_lora_checkpoint(model_dir: Path, 
     learner = started(model_dir, checkpoints=tmp_path, **LORA)
     train(learner, own_rollout(learner, "one?"), 1)
     generator = service(model_dir, roles=("generate",), checkpoints=tmp_path)
-    assert generator.start()["policy_version"] == 1
+    assert generator.start().policy_version == 1
     assert distance(policy_of(learner), policy_of(generator)) == 0
 
 
 def test_live_adapters_generate(model_dir: Path) -> None:
     policy = started(model_dir, **LORA)
-    said = policy.generate(["one?"], 4, 1.0, 12, 5)["completions_RG"]
+    said = policy.generate(["one?"], 4, 1.0, 12, 5).completions_RG
     for number in range(5):
         policy.update([own_rollout(policy, "one?")], round=number, state={}, checkpoint=False)
-    assert policy.generate(["one?"], 4, 1.0, 12, 5)["completions_RG"] != said
+    assert policy.generate(["one?"], 4, 1.0, 12, 5).completions_RG != said

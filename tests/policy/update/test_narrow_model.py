@@ -25,7 +25,7 @@ def test_small_steps_are_not_rounded_away_by_a_restart(model_dir: Path, tmp_path
     wire = own_rollout(first, "one?")
     update(first, wire, 1, checkpoint=True)
     second = service(model_dir, checkpoints=tmp_path, learning_rate=1e-5)
-    assert second.start()["policy_version"] == 1
+    assert second.start().policy_version == 1
     for number in range(2, 8):
         update(first, wire, number)
         update(second, wire, number)
@@ -38,7 +38,7 @@ def test_small_steps_are_not_rounded_away_by_a_restart(model_dir: Path, tmp_path
 def test_a_narrow_generator_takes_a_narrow_learners_weights(model_dir: Path, tmp_path: Path) -> None:
     learner, generator = started(model_dir, roles=("update",)), started(model_dir, roles=("generate",))
     update(learner, own_rollout(generator, "one?"), 1)
-    generator.load_weights(**learner.publish_weights(str(tmp_path)))
+    generator.load_weights(*learner.publish_weights(str(tmp_path)))
     again = learner._model, generator._model
     assert all(torch.equal(a, b) for a, b in zip(*(m.parameters() for m in again), strict=True))
-    assert generator.generate(["one?"], 4, 1.0, 12, 1)["num_completion_tokens"] > 0
+    assert generator.generate(["one?"], 4, 1.0, 12, 1).num_completion_tokens > 0
