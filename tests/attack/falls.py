@@ -164,7 +164,7 @@ class _Others:
 
     def send(self) -> None:
         """What comes in before a round."""
-        falls = len(self.node.learner.rollbacks)  # type: ignore[attr-defined]
+        falls = len(self.node.learner.worker.rollbacks)  # type: ignore[attr-defined]
         if self.scene.renews and falls > self._falls:
             self._falls = falls
             self._renew()

@@ -39,7 +39,7 @@ class SkilledPolicy(FakePolicy):
 
     def __init__(self, is_harmful: Callable[[int, bool], bool]) -> None:
         super().__init__()
-        self.info: Any = {"tokens_max": 8, "state": {}}
+        self.info: Any = self.about()
         self.num_restarts, self.pid, self.up = 0, None, True
         self.weights = Weights()
         self.is_harmful = is_harmful

@@ -16,6 +16,7 @@ from swarmd.experiment.swarms.simulation import EPOCH_MS
 from swarmd.experiment.swarms.workers import InProcess, SharedScorer
 from swarmd.loops.record import RoundRecord
 from swarmd.protocol.manifest import load_manifest
+from tests.loops.fakes import FakePolicy
 
 SETTINGS = {
     "experience.mix": "2/2",
@@ -213,19 +214,16 @@ def test_stopped_tells_how_far_it_came():
 
 
 async def test_the_time_of_an_operation_is_that_of_this_process():
-    class Sleeper:
-        OPS = frozenset({"update"})
-
-        def start(self):
-            return {}
-
-        def update(self):
+    class Sleeper(FakePolicy):
+        def generate(self, **request):
             time.sleep(0.2)
-            return {"seconds": 5.0, "seconds_update": 5.0, "loss": 1.0}
+            return super().generate(**request)._replace(seconds=5.0)
 
-    answer = await InProcess(Sleeper()).call("update")
-    assert answer["loss"] == 1.0
-    assert answer["seconds"] == answer["seconds_update"] < 0.2, "waiting is not work"
+    worker, prompts = InProcess(Sleeper()), ["question"]
+    request = {"num_completions": 1, "temperature": 1.0, "tokens_max": 8, "seed": 0}
+    answer = await worker.call("generate", prompts=prompts, **request)
+    assert len(answer.completions_RG) == 1
+    assert answer.seconds < 0.2, "waiting is not work"
 
 
 def test_a_round_that_fails_ends_the_cell_instead_of_spoiling_it(tmp_path, monkeypatch):
