@@ -22,7 +22,7 @@ LOG_BYTES_MAX = 16 * 2**20
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
-class _Outdated(StateError):
+class _Outdated(Exception):
     """An older swarmd wrote the file."""
 
 
@@ -66,9 +66,10 @@ class Store:
         with self._lock:
             try:
                 return self._attempt(work)
-            except _Outdated:
+            except _Outdated as error:
                 if not self._expendable:
-                    raise
+                    fix = "use that one, or move the file away"
+                    raise StateError(str(error), "an older swarmd wrote the file", fix) from None
                 self._move_aside("old")
             except sqlite3.DatabaseError as error:
                 if not (self._expendable and _code(error) in _DAMAGED):
@@ -110,7 +111,7 @@ class Store:
                     what, "a newer swarmd wrote the file", "upgrade swarmd, or move the file away"
                 )
             if 0 < found < self._version:
-                raise _Outdated(what, "an older swarmd wrote the file", "use that one, or move the file away")
+                raise _Outdated(what)
             db.execute("PRAGMA journal_mode=WAL")
             db.execute(f"PRAGMA synchronous={self._synchronous}")
             db.execute(f"PRAGMA journal_size_limit={LOG_BYTES_MAX}")
