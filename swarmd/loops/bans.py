@@ -1,4 +1,4 @@
-"""Guard: hears from the network process what peers did wrong, bans them for it, tells it who is banned, and keeps all that on disk.
+"""Bans: hears from the network process what peers did wrong, bans them for it, tells it who is banned, and keeps all that on disk.
 
 The daemon owns the list. The network process gets the whole list, at its start by its arguments and after each change from here.
 Neither a restart nor a lost call leaves a hole.
@@ -35,7 +35,7 @@ SHOWN_MAX = 3
 
 
 @dataclass
-class Guard:
+class Bans:
     """Keeps the standings. `save` writes the file, blocking; `network` is None for a node alone; `own` is this node's key."""
 
     standings: Standings
@@ -99,7 +99,7 @@ class Guard:
         await self._after_a_change()
         return found
 
-    def bans(self) -> list[dict[str, Any]]:
+    def listed(self) -> list[dict[str, Any]]:
         """Every ban that holds, as documents."""
         now_s = self._now_s
         self.standings.banned_now(now_s)

@@ -15,7 +15,7 @@ from swarmd.clients.worker import Worker, started
 from swarmd.control.http import Request, Response, as_json
 from swarmd.control.server import Routes
 from swarmd.errors import LocalError
-from swarmd.loops.bans import Guard
+from swarmd.loops.bans import Bans
 from swarmd.loops.ports import NowMs
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
@@ -44,7 +44,7 @@ class Api:
     metrics: Metrics
     now_ms: NowMs
     manifest: Manifest
-    guard: Guard
+    bans: Bans
     _started_ms: int = field(init=False)
     _written: bytes = field(init=False, default=b"")  # /metrics
     _written_s: float = field(init=False, default=-math.inf)
@@ -100,7 +100,7 @@ class Api:
         return as_json(status_document(self.about(), self.progress, workers, self.now_ms()))
 
     async def _peers(self, request: Request) -> Response:
-        return as_json(peers_document(self.progress, self.guard.standing_of))
+        return as_json(peers_document(self.progress, self.bans.standing_of))
 
     async def _id(self, request: Request) -> Response:
         return as_json(id_document(self.about()))
@@ -118,7 +118,7 @@ class Api:
         return as_json({"stopping": True})
 
     async def _bans(self, request: Request) -> Response:
-        return as_json({"schema": SCHEMA, "bans": self.guard.bans()})
+        return as_json({"schema": SCHEMA, "bans": self.bans.listed()})
 
     async def _ban(self, request: Request) -> Response:
         """Ban a peer for the operator; `for_s` seconds, or until it is unbanned."""
@@ -131,7 +131,7 @@ class Api:
             key = key_of(request.query.get("peer_id", ""))
             if key.hex() == self.facts["public_key"]:
                 return as_json({"error": "that is this node's own id"}, 409)
-            await self.guard.ban(
+            await self.bans.ban(
                 key, for_s=None if for_s is None else float(for_s), reason=request.query.get("reason", "")
             )
         except ValueError as error:
@@ -144,7 +144,7 @@ class Api:
 
     async def _unban(self, request: Request) -> Response:
         try:
-            found = await self.guard.unban(key_of(request.query.get("peer_id", "")))
+            found = await self.bans.unban(key_of(request.query.get("peer_id", "")))
         except ValueError as error:
             return as_json({"error": str(error)}, 400)
         except (OSError, LocalError) as error:

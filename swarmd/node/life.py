@@ -31,7 +31,7 @@ from swarmd.node.api import Api
 from swarmd.node.children import child_specs, summary
 from swarmd.node.events import heard
 from swarmd.node.parts import Node, build
-from swarmd.node.wiring import make_generate, make_guard, make_ingest, make_observe, make_share, make_update
+from swarmd.node.wiring import make_bans, make_generate, make_ingest, make_observe, make_share, make_update
 from swarmd.policy.model.resolve import download_model
 from swarmd.policy.model.staged import stage
 from swarmd.processes.child import settle
@@ -93,7 +93,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     ingest = partial(_offer, node, flows, inbox)
     children = _make_children(node, model_dir, ingest)
     node.children.update(children)
-    guard = make_guard(node)
+    bans = make_bans(node)
     api = Api(
         _facts(node, f"http://{host}:{port}/metrics"),
         node.children,
@@ -101,7 +101,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
         node.metrics,
         node.now_ms,
         node.manifest,
-        guard,
+        bans,
     )
     async with trio.open_nursery() as processes:
         processes.start_soon(_signals, node, processes.cancel_scope)
@@ -110,7 +110,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
         processes.start_soon(serve, unix, for_operator, partial(node.metrics.count_connection, "unix"))
         processes.start_soon(serve, tcp, for_probes, partial(node.metrics.count_connection, "tcp"))
         processes.start_soon(measure_lag, node.metrics)
-        processes.start_soon(guard.run)
+        processes.start_soon(bans.run)
         await _start_children(node, children, processes)
         node.metrics.node_info.labels(
             node.identity.peer_id, node.config.policy.model, node.manifest.name

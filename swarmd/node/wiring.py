@@ -17,7 +17,7 @@ from swarmd.experience.streams import Streams
 from swarmd.experience.unproven import unproven_max
 from swarmd.files.atomic import write_atomically
 from swarmd.loops.ask import Ask
-from swarmd.loops.bans import Guard
+from swarmd.loops.bans import Bans
 from swarmd.loops.canary.go_back import Canary
 from swarmd.loops.canary.measure import Measure, questions_author
 from swarmd.loops.canary.memory import Bounds, Memory
@@ -113,9 +113,9 @@ def make_ingest(
     )
 
 
-def make_guard(node: Node) -> Guard:
-    """The guard."""
-    return Guard(
+def make_bans(node: Node) -> Bans:
+    """The bans."""
+    return Bans(
         standings=node.trust.standings,
         own=node.identity.public_key,
         network=node.network,

@@ -47,7 +47,7 @@ class Gate:
         """Whether the peer of this key, an author for example, is banned."""
         return key in self._keys
 
-    def guard(self, network: Any) -> None:
+    def watch(self, network: Any) -> None:
         """Refuse banned peers on this network, whoever dialled."""
         upgrader = network.upgrader
         secure = upgrader.upgrade_security

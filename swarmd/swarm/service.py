@@ -122,7 +122,7 @@ class NetworkService(NetworkOps):
         stack.pubsub.accuse = self._intake.broken_rpc
         stack.pubsub.blacklisted_peers = self._gate.ids
         stack.host.get_network().register_notifee(self._connections)
-        self._gate.guard(stack.host.get_network())
+        self._gate.watch(stack.host.get_network())
         async with stack.running():
             self._listen = replace(self._listen, port=stack.port)
             subscription = await stack.pubsub.subscribe(self._manifest.topic)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from swarmd.experiment.swarms.guard import Guard, kill_group
+from swarmd.experiment.swarms.reaper import Reaper, kill_group
 from tests.attack.deeds import MUTE
 
 # What an attack counts only when a victim took part: bytes it took, connections now, once, and those that came to a mute bootstrap.
@@ -38,8 +38,8 @@ class Scene:
 class Attackers:
     """Processes that attack, as a context; `counted` is by attack. Leaving it ends them for certain."""
 
-    def __init__(self, groups: Sequence[Sequence[str]], scene: Scene, guard: Guard, log: Path) -> None:
-        self._groups, self._scene, self._guard, self._log = groups, scene, guard, log
+    def __init__(self, groups: Sequence[Sequence[str]], scene: Scene, reaper: Reaper, log: Path) -> None:
+        self._groups, self._scene, self._reaper, self._log = groups, scene, reaper, log
         self._processes: list[subprocess.Popen[str]] = []
         self._said: list[dict[str, Any]] = []
 
@@ -56,7 +56,7 @@ class Attackers:
                     start_new_session=True,
                     env={**os.environ, "OMP_NUM_THREADS": "1"},
                 )
-            self._guard.watch(process.pid)
+            self._reaper.watch(process.pid)
             orders = {
                 "names": names,
                 "seed": scene.seed,
@@ -82,7 +82,7 @@ class Attackers:
         for process in self._processes:
             kill_group(process.pid)  # also one that is stopped
             process.wait()
-            self._guard.forget(process.pid)
+            self._reaper.forget(process.pid)
 
     def wait_until_begun(self) -> bool:
         """Whether every attack has reached a victim in time; one that only waits to be called has begun with its process."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from swarmd.config import load_config
-from swarmd.experiment.swarms.guard import Guard
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.reaper import Reaper
 from tests.attack import checks
 from tests.attack.attackers import Attackers, Scene
 from tests.attack.checks import Check
@@ -77,10 +77,10 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
     bout = Bout()
     with (
         Traps() as traps,
-        Guard() as guard,
+        Reaper() as reaper,
         LocalSwarm(root, NUM_HONEST, seed, arguments) as swarm,
     ):
-        with started(swarm, guard):
+        with started(swarm, reaper):
             wait_until_together(swarm, say)
             scene = Scene(
                 manifest,
@@ -90,7 +90,7 @@ def run_bout(root: Path, names: Sequence[str], seconds: float, seed: int, say: C
                 seed,
                 local_ports=[local_port(node) for node in swarm.nodes],
             )
-            attack = _Attack(bout, swarm, guard, scene, root, arguments, seconds)
+            attack = _Attack(bout, swarm, reaper, scene, root, arguments, seconds)
             for number, name in enumerate(names):
                 if number % ATTACKS_PER_QUIET == 0:
                     say("quiet ...")
@@ -143,7 +143,7 @@ class _Attack:
 
     bout: Bout
     swarm: LocalSwarm
-    guard: Guard
+    reaper: Reaper
     scene: Scene
     root: Path
     arguments: Sequence[str]
@@ -159,7 +159,7 @@ class _Attack:
         if name == TOGETHER:
             scene = replace(scene, seed=together_seed(scene.seed))
         log = self.root / "attackers.log"
-        with Attackers(groups_of(name), scene, self.guard, log) as attackers:
+        with Attackers(groups_of(name), scene, self.reaper, log) as attackers:
             attackers.wait_until_begun()
             self.bout.idle[name] = attackers.idle()
             with Probes(self.swarm.nodes, self.scene.local_ports) as probes:
@@ -172,7 +172,7 @@ class _Attack:
 
     def newcomers(self) -> None:
         """The window of newcomers with mute bootstraps."""
-        found = run_newcomers(self.root / "newcomers", self.arguments, self.scene, self.guard, self.seconds)
+        found = run_newcomers(self.root / "newcomers", self.arguments, self.scene, self.reaper, self.seconds)
         self.bout.attacked[MUTE] = found.window
         self.bout.dead[MUTE] = found.dead
         self.bout.idle[MUTE] = found.idle

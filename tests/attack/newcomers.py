@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from swarmd.experiment.swarms.guard import Guard
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm, free_port
+from swarmd.experiment.swarms.reaper import Reaper
 from tests.attack.attackers import Attackers, Scene, reached
 from tests.attack.checks import Check
 from tests.attack.deeds import MUTE
@@ -31,14 +31,14 @@ class Newcomers:
 
 
 def run_newcomers(
-    root: Path, arguments: Sequence[str], scene: Scene, guard: Guard, seconds: float
+    root: Path, arguments: Sequence[str], scene: Scene, reaper: Reaper, seconds: float
 ) -> Newcomers:
     """Start mute bootstraps, then both newcomers, and watch them for a time once they are at work."""
     scene = replace(scene, listen=(free_port(), free_port()))
     mute = [f"/ip4/127.0.0.1/tcp/{port}/p2p/{mute_peer_id(scene.seed)}" for port in scene.listen]
     lists = {"late": [*mute, scene.victims[0]], "alone": mute}
     with (
-        Attackers([[MUTE]], scene, guard, root.with_name("attackers.log")) as attackers,
+        Attackers([[MUTE]], scene, reaper, root.with_name("attackers.log")) as attackers,
         contextlib.ExitStack() as stack,
     ):
         attackers.wait_until_begun()
@@ -52,7 +52,7 @@ def run_newcomers(
             swarm.start()
             nodes[name] = replace(swarm.nodes[0], name=f"newcomer {name}")
             if nodes[name].process is not None:
-                guard.watch(nodes[name].process.pid)  # type: ignore[union-attr]
+                reaper.watch(nodes[name].process.pid)  # type: ignore[union-attr]
         honest = {address.rsplit("/", 1)[1] for address in scene.victims}
         joined_s = _wait(nodes["late"], honest, began)
         rounds_s = _wait(nodes["alone"], frozenset(), began)

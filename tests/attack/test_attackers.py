@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.experiment.swarms.guard import Guard
+from swarmd.experiment.swarms.reaper import Reaper
 from tests.attack import attackers as module
 from tests.attack.attackers import Attackers, Scene, reached
 
@@ -26,7 +26,7 @@ def test_who_sends_or_holds_reaches_somebody(key: str) -> None:
 def test_an_attacker_whose_process_ends_is_dead_and_idle(tmp_path: Path) -> None:
     # given: no such attack, so the process ends with an error
     scene = Scene(tmp_path / "no-manifest.toml", [], tmp_path, 1, 0)
-    with Guard() as guard, Attackers([["no-such"]], scene, guard, tmp_path / "log") as attackers:
+    with Reaper() as reaper, Attackers([["no-such"]], scene, reaper, tmp_path / "log") as attackers:
         # when
         begun = attackers.wait_until_begun()
         # then
@@ -42,7 +42,7 @@ def test_an_attacker_that_reaches_nobody_has_not_begun(
     monkeypatch.setattr(module, "BEGIN_S", 0.0)
     nobody = "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN"
     scene = Scene("tiny", [nobody], tmp_path, 1, 0)
-    with Guard() as guard, Attackers([["bombs"]], scene, guard, tmp_path / "log") as attackers:
+    with Reaper() as reaper, Attackers([["bombs"]], scene, reaper, tmp_path / "log") as attackers:
         # then
         assert not attackers.wait_until_begun()
         assert attackers.dead() == []

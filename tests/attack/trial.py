@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
 
-from swarmd.experiment.swarms.guard import Guard
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.reaper import Reaper
 from tests.attack import checks
 from tests.attack.attackers import Attackers, Scene
 from tests.attack.checks import Check
@@ -95,13 +95,13 @@ def run_trial(
     counted: dict[str, dict[str, int]] = {}
     with (
         Traps() as traps,
-        Guard() as guard,
+        Reaper() as reaper,
         LocalSwarm(root, NUM_HONEST, seed, arguments) as swarm,
     ):
         swarm.start()
         for node in swarm.nodes:
             if node.process is not None:
-                guard.watch(node.process.pid)
+                reaper.watch(node.process.pid)
         last = {node.name: Look(node.name, False, False) for node in swarm.nodes}
         if attacked:
             _wait_until_listening(swarm)
@@ -111,7 +111,7 @@ def run_trial(
             )
             scene = Scene("tiny", addresses, traps.markers, traps.port, seed, local_ports=ports)
             log = root / "attackers.log"
-            with Attackers(groups, scene, guard, log) as attackers:
+            with Attackers(groups, scene, reaper, log) as attackers:
                 attackers.wait_until_begun()
                 found.append(checks.attacks_began({"the learning swarm": attackers.idle()}, log))
                 found.append(began_in_time([look(node).round for node in swarm.nodes], rounds))

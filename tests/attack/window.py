@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from swarmd.experiment.swarms.guard import Guard
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.reaper import Reaper
 from tests.attack.attackers import Attackers
 from tests.attack.looks import PARTS, Look, patient_look
 
@@ -53,16 +53,16 @@ class Window:
 
 
 @contextmanager
-def started(swarm: LocalSwarm, guard: Guard) -> Iterator[None]:
-    """All nodes of the swarm run, watched by the guard; at the end they are stopped and forgotten."""
+def started(swarm: LocalSwarm, reaper: Reaper) -> Iterator[None]:
+    """All nodes of the swarm run, watched by the reaper; at the end they are stopped and forgotten."""
     swarm.start()
     groups = [node.process.pid for node in swarm.nodes if node.process is not None]
     for group in groups:
-        guard.watch(group)
+        reaper.watch(group)
     yield
     swarm.stop(evaluate=False)
     for group in groups:
-        guard.forget(group)
+        reaper.forget(group)
 
 
 def grown(

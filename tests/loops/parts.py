@@ -18,7 +18,7 @@ from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.experience.streams import Streams
 from swarmd.loops.ask import Ask
-from swarmd.loops.bans import Guard
+from swarmd.loops.bans import Bans
 from swarmd.loops.canary.go_back import Canary
 from swarmd.loops.canary.measure import Measure
 from swarmd.loops.canary.memory import Bounds, Memory
@@ -185,8 +185,8 @@ class Loops:
             source=source,
         )
 
-    def guard(self, *, save: Callable[[bytes], None] = lambda content: None) -> Guard:
-        return Guard(
+    def bans(self, *, save: Callable[[bytes], None] = lambda content: None) -> Bans:
+        return Bans(
             standings=self.trust.standings,
             own=ME.public_key,
             network=Network(self.network),

@@ -1,4 +1,4 @@
-"""Guard: hears, bans, tells the network process whatever happens to it, and keeps everything on disk."""
+"""Bans: hears, bans, tells the network process whatever happens to it, and keeps everything on disk."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ import trio.testing
 from swarmd.clients.network import Accusation
 from swarmd.errors import ChildDied, DiskFull
 from swarmd.files.atomic import write_atomically
-from swarmd.loops.bans import SAVE_S, SHOWN_MAX, Guard
+from swarmd.loops.bans import SAVE_S, SHOWN_MAX, Bans
 from swarmd.loops.shown import AuthorsShown
 from swarmd.protocol.signing import peer_id_of
 from swarmd.trust.offences import BAN_S
@@ -39,15 +39,15 @@ def on_disk(path: Path, *, later_s: float = 0.0) -> Standings:
     return standings
 
 
-def keeping(loops: Loops, folder: Path) -> tuple[Guard, Path]:
+def keeping(loops: Loops, folder: Path) -> tuple[Bans, Path]:
     path = folder / "standings.json"
-    return loops.guard(save=partial(write_atomically, path)), path
+    return loops.bans(save=partial(write_atomically, path)), path
 
 
 async def test_evidence_becomes_a_ban_that_the_network_process_is_told_of() -> None:
     loops = strict()
     loops.network.found = [Accusation(PEER, "forwarded_reject", 10)]
-    await loops.guard().once()
+    await loops.bans().once()
     assert loops.network.banned == [PEER]
     assert loops.count("trust_evidence_total", kind="forwarded_reject") == 10
     assert (
@@ -59,81 +59,81 @@ async def test_evidence_becomes_a_ban_that_the_network_process_is_told_of() -> N
 async def test_a_little_evidence_is_no_ban() -> None:
     loops = strict()
     loops.network.found = [Accusation(PEER, "forwarded_reject", 9)]
-    await loops.guard().once()
+    await loops.bans().once()
     assert loops.network.banned == []
 
 
 async def test_nobody_bans_itself() -> None:
     loops = strict()
     loops.network.found = [Accusation(ME.public_key, "signed_reject", 1000)]
-    await loops.guard().once()
+    await loops.bans().once()
     assert (loops.network.banned, loops.trust.standings.bans) == ([], {})
 
 
 async def test_what_is_no_evidence_is_not_counted() -> None:
     loops = strict()
     loops.network.found = [Accusation(PEER, "dislike", 1000)]
-    await loops.guard().once()
+    await loops.bans().once()
     assert not loops.trust.standings.offences.by_peer
 
 
 async def test_the_network_process_hears_only_of_changes() -> None:
     loops = strict()
-    guard = loops.guard()
+    bans = loops.bans()
     for _ in range(3):
-        await guard.once()
-    await guard.ban(PEER, for_s=60, reason="")
+        await bans.once()
+    await bans.ban(PEER, for_s=60, reason="")
     for _ in range(3):
-        await guard.once()
+        await bans.once()
     assert [args["keys"] for args in loops.network.asked("ban")] == [[], [PEER]]
 
 
 async def test_a_ban_that_has_run_out_is_told_too() -> None:
     loops = strict()
-    guard = loops.guard()
+    bans = loops.bans()
     loops.network.found = [Accusation(PEER, "signed_reject", 5)]
-    await guard.once()
+    await bans.once()
     loops.later_s = BAN_S
-    await guard.once()
+    await bans.once()
     assert [args["keys"] for args in loops.network.asked("ban")] == [[PEER], []]
 
 
 async def test_a_network_process_that_died_over_it_is_told_again() -> None:
     loops = strict()
-    guard = loops.guard()
-    await guard.ban(PEER, for_s=None, reason="")
+    bans = loops.bans()
+    await bans.ban(PEER, for_s=None, reason="")
     loops.network.fail("ban", ChildDied("gone"))
-    await guard.once()
-    await guard.once()
+    await bans.once()
+    await bans.once()
     assert loops.network.banned == [PEER]
 
 
 async def test_a_network_process_that_began_with_older_bans_is_told() -> None:
     loops = strict()
-    guard = loops.guard()
-    await guard.once()
+    bans = loops.bans()
+    await bans.once()
     loops.network.num_restarts, loops.network.banned = 1, [PEER]  # banned at its start, unbanned since
-    await guard.once()
+    await bans.once()
     assert loops.network.banned == []
 
 
 async def test_a_call_that_arrived_but_was_not_answered_is_made_again() -> None:
     loops = strict()
-    guard = loops.guard()
-    await guard.once()
-    await guard.ban(PEER, for_s=None, reason="")
+    bans = loops.bans()
+    await bans.once()
+    await bans.ban(PEER, for_s=None, reason="")
     loops.network.fail("ban", ChildDied("late"))
-    await guard.once()
+    await bans.once()
     loops.network.banned = [PEER]  # it had arrived
-    await guard.unban(PEER)
-    await guard.once()
+    await bans.unban(PEER)
+    await bans.once()
     assert loops.network.banned == []
 
 
 async def test_many_bans_at_once_are_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
     loops = strict()
     loops.network.found = [Accusation(bytes([number]) * 32, "signed_reject", 5) for number in range(200)]
-    await loops.guard().once()
+    await loops.bans().once()
     assert loops.count("trust_bans_total", by="points") == 200
     assert len(caplog.records) == SHOWN_MAX + 1
     assert "197 more" in caplog.text
@@ -141,13 +141,13 @@ async def test_many_bans_at_once_are_a_few_lines(caplog: pytest.LogCaptureFixtur
 
 async def test_one_that_is_away_is_told_when_it_is_back() -> None:
     loops = strict()
-    guard = loops.guard()
+    bans = loops.bans()
     loops.network.up = False
-    await guard.ban(PEER, for_s=None, reason="")
-    await guard.once()
+    await bans.ban(PEER, for_s=None, reason="")
+    await bans.once()
     assert loops.network.calls == []
     loops.network.up = True
-    await guard.once()
+    await bans.once()
     assert loops.network.banned == [PEER]
 
 
@@ -155,26 +155,26 @@ async def test_one_that_hangs_keeps_nothing_from_the_disk(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     loops = strict()
-    guard, path = keeping(loops, tmp_path)
+    bans, path = keeping(loops, tmp_path)
     loops.network.gates["accusations"] = trio.Event()
     loops.trust.standings.changed = True
-    await guard.once()
+    await bans.once()
     assert path.exists()
 
 
 async def test_an_operators_ban_is_on_disk_at_once(tmp_path: Path) -> None:
-    guard, path = keeping(strict(), tmp_path)
-    await guard.ban(PEER, for_s=None, reason="spam")
+    bans, path = keeping(strict(), tmp_path)
+    await bans.ban(PEER, for_s=None, reason="spam")
     assert on_disk(path).banned(PEER, MS / 1000 + 10**9)
-    await guard.unban(PEER)
+    await bans.unban(PEER)
     assert on_disk(path).bans == {}
 
 
 async def test_a_ban_for_points_is_on_disk_in_the_same_second(tmp_path: Path) -> None:
     loops = strict()
-    guard, path = keeping(loops, tmp_path)
+    bans, path = keeping(loops, tmp_path)
     loops.network.found = [Accusation(PEER, "signed_reject", 5)]
-    await guard.once()
+    await bans.once()
     assert on_disk(path).banned(PEER, MS / 1000)
 
 
@@ -182,9 +182,9 @@ async def test_what_was_scored_is_on_disk_before_long(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     loops = strict()
-    guard, path = keeping(loops, tmp_path)
+    bans, path = keeping(loops, tmp_path)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(guard.run)
+        nursery.start_soon(bans.run)
         await trio.testing.wait_all_tasks_blocked()
         loops.trust.standings.scored(PEER, num_rollouts=2)
         await trio.sleep(SAVE_S + 2)
@@ -194,9 +194,9 @@ async def test_what_was_scored_is_on_disk_before_long(
 
 async def test_an_orderly_stop_writes_the_last_state(tmp_path: Path) -> None:
     loops = strict()
-    guard, path = keeping(loops, tmp_path)
+    bans, path = keeping(loops, tmp_path)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(guard.run)
+        nursery.start_soon(bans.run)
         await trio.testing.wait_all_tasks_blocked()
         loops.trust.standings.scored(PEER, num_rollouts=2)
         nursery.cancel_scope.cancel()
@@ -211,11 +211,11 @@ async def test_a_full_disk_costs_the_file_and_nothing_else(autojump_clock: trio.
         if len(wrote) == 1:
             raise DiskFull("no space")
 
-    guard = loops.guard(save=save)
+    bans = loops.bans(save=save)
     loops.network.found = [Accusation(PEER, "signed_reject", 5)]
-    await guard.once()
+    await bans.once()
     assert loops.network.banned == [PEER]
-    await guard.once()
+    await bans.once()
     assert len(wrote) == 2
 
 
@@ -223,18 +223,18 @@ async def test_bans_for_points_are_written_at_a_tenth_of_the_time_at_most(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     loops, wrote = strict(), list[float]()
-    guard = loops.guard(save=lambda content: wrote.append(trio.current_time()))
+    bans = loops.bans(save=lambda content: wrote.append(trio.current_time()))
 
     async def slow(function: Callable[..., Any], *args: Any) -> Any:
         await trio.sleep(1.0)
         return function(*args)
 
-    guard.run_blocking = slow
+    bans.run_blocking = slow
     for number in range(60):
         loops.network.found = [Accusation(bytes([number]) * 32, "signed_reject", 5)]
-        await guard.once()
+        await bans.once()
         await trio.sleep(1.0)
-    await guard.ban(PEER, for_s=None, reason="")
+    await bans.ban(PEER, for_s=None, reason="")
     gaps_s = [later - sooner for sooner, later in pairwise(wrote)]
     assert len(wrote) > 2
     assert min(gaps_s[:-1]) >= 20.0  # encoding and writing took a second each
@@ -243,20 +243,20 @@ async def test_bans_for_points_are_written_at_a_tenth_of_the_time_at_most(
 
 async def test_nothing_new_is_not_written_again() -> None:
     loops, wrote = strict(), list[bytes]()
-    guard = loops.guard(save=wrote.append)
+    bans = loops.bans(save=wrote.append)
     for _ in range(2):
         loops.trust.standings.changed = True
-        await guard.once()
+        await bans.once()
     assert len(wrote) == 1
 
 
 async def test_a_node_alone_has_standings_too() -> None:
     loops = strict()
-    guard = loops.guard()
-    guard.network = None
-    await guard.ban(PEER, for_s=None, reason="")
-    await guard.once()
-    assert (loops.network.calls, guard.standing_of(peer_id_of(PEER))) == ([], "banned")
+    bans = loops.bans()
+    bans.network = None
+    await bans.ban(PEER, for_s=None, reason="")
+    await bans.once()
+    assert (loops.network.calls, bans.standing_of(peer_id_of(PEER))) == ([], "banned")
 
 
 @pytest.mark.parametrize(
@@ -265,13 +265,13 @@ async def test_a_node_alone_has_standings_too() -> None:
 def test_a_peer_has_one_word(peer_id: str, standing: str) -> None:
     loops = strict()
     loops.trust.standings.scored(PEER, num_rollouts=2)
-    assert loops.guard().standing_of(peer_id) == standing
+    assert loops.bans().standing_of(peer_id) == standing
 
 
 async def test_the_status_has_the_numbers() -> None:
     loops = strict()
-    guard = loops.guard()
+    bans = loops.bans()
     loops.trust.standings.scored(PEER, num_rollouts=2)
     loops.trust.standings.scored(ME.public_key, num_rollouts=1)
-    await guard.ban(ME.public_key, for_s=1, reason="")
+    await bans.ban(ME.public_key, for_s=1, reason="")
     assert loops.progress.shown.authors == AuthorsShown(num_authors=2, num_proven=1, num_banned=1)

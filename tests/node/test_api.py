@@ -44,7 +44,7 @@ def api(info: dict[str, Any] = STARTED, at: Any = None) -> Api:
         Metrics(),
         lambda: MS,
         MANIFEST,
-        Loops().guard(),
+        Loops().bans(),
     )
 
 
@@ -226,7 +226,7 @@ async def test_what_cannot_be_banned_is_told(
     response = await ask(one, path, method="POST", **query)
     assert response.status == status
     assert text in decoded(response)["error"]
-    assert one.guard.bans() == []
+    assert one.bans.listed() == []
 
 
 async def test_a_ban_that_cannot_be_written_is_told_and_holds() -> None:
@@ -235,11 +235,11 @@ async def test_a_ban_that_cannot_be_written_is_told_and_holds() -> None:
     def fail(content: bytes) -> None:
         raise DiskFull("no space")
 
-    one.guard = Loops().guard(save=fail)
+    one.bans = Loops().bans(save=fail)
     response = await ask(one, "/v1/ban", method="POST", peer_id=PEER_ID)
     assert response.status == 500
     assert "no space" in decoded(response)["error"]
-    assert one.guard.standing_of(PEER_ID) == "banned"
+    assert one.bans.standing_of(PEER_ID) == "banned"
 
 
 async def test_metrics_are_written_once_a_second_however_often_they_are_asked_for(

@@ -17,7 +17,7 @@ from swarmd.errors import StateError
 from swarmd.experiment.cell import Cell, scratch_of
 from swarmd.experiment.run_cell import EXIT_STOPPED
 from swarmd.experiment.running.plan import PlannedCell, differences, read_cell
-from swarmd.experiment.swarms.guard import Guard, kill_group
+from swarmd.experiment.swarms.reaper import Reaper, kill_group
 
 # How long a cell may take to end when asked to: a simulation ends at once, real nodes end their round and write a checkpoint.
 PATIENCE_S = {"simulation": 10.0, "processes": 90.0}
@@ -41,11 +41,11 @@ class CellProcess:
         root: Path,
         *,
         deadline_s: float | None,
-        guard: Guard,
+        reaper: Reaper,
         inherited: tuple[int, ...] = (),
         command: Command = cell_command,
     ) -> None:
-        self.planned, self.folder, self._guard = planned, planned.folder(root), guard
+        self.planned, self.folder, self._reaper = planned, planned.folder(root), reaper
         self.began_s = time.monotonic()
         self.round, self.rounds = 0, planned.cell.rounds
         _prepare(planned.cell, self.folder)
@@ -59,7 +59,7 @@ class CellProcess:
                 pass_fds=inherited,
                 start_new_session=True,  # Ctrl-C is ours to pass on
             )
-        guard.watch(self._process.pid)
+        reaper.watch(self._process.pid)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -88,7 +88,7 @@ class CellProcess:
 
     def _ended(self, code: int) -> Cell:
         kill_group(self._process.pid)  # whatever it has left behind
-        self._guard.forget(self._process.pid)
+        self._reaper.forget(self._process.pid)
         shutil.rmtree(scratch_of(self._process.pid), ignore_errors=True)
         self._reader.join(5.0)
         try:

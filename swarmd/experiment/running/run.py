@@ -15,7 +15,7 @@ from swarmd.experiment.running.cell_process import PATIENCE_S, CellProcess, Comm
 from swarmd.experiment.running.cost import Pace, duration
 from swarmd.experiment.running.plan import PlannedCell
 from swarmd.experiment.running.progress import Display, cell_line, summary_line
-from swarmd.experiment.swarms.guard import Guard
+from swarmd.experiment.swarms.reaper import Reaper
 from swarmd.files.owned import make_own, open_own, require_own_content
 
 # A record of a round is about 1 KB; a cell keeps besides its log and evaluations.
@@ -69,10 +69,10 @@ class Run:
     def execute(self) -> Outcome:
         """Run all that fits. Ctrl-C ends the running cells, a second one at once."""
         num_cells, began_s = len(self.waiting), self.clock()
-        with Guard() as guard:
+        with Reaper() as reaper:
             try:
                 while self.running or self.waiting:
-                    self._start_what_fits(guard)
+                    self._start_what_fits(reaper)
                     if not self.running:
                         break
                     time.sleep(_TICK_S)
@@ -87,7 +87,7 @@ class Run:
         self.outcome.not_started = [cell.label for cell in self.waiting]
         return self.outcome
 
-    def _start_what_fits(self, guard: Guard) -> None:
+    def _start_what_fits(self, reaper: Reaper) -> None:
         """In the plan's order: a later, shorter cell does not overtake, so that whole seeds are left."""
         while self.waiting and len(self.running) < self.jobs and self.fits(self.waiting[0]):
             cell = self.waiting.pop(0)
@@ -96,7 +96,7 @@ class Run:
                     cell,
                     self.root,
                     deadline_s=self._unix_deadline(),
-                    guard=guard,
+                    reaper=reaper,
                     inherited=self.inherited,
                     command=self.command,
                 )

@@ -21,8 +21,8 @@ from swarmd.experiment.cell import (
     rounds_of,
 )
 from swarmd.experiment.swarms.arguments import node_arguments
-from swarmd.experiment.swarms.guard import Guard
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.reaper import Reaper
 
 _TICK_S = 0.5
 # The last record of a node, with room to spare: a record is about 1.5 KB.
@@ -48,13 +48,13 @@ def run_cell(cell: Cell, directory: Path, *, deadline_s: float | None, on_progre
         environment_of=devices(cell, os.environ.get("CUDA_VISIBLE_DEVICES")),
         identity=identity_seed,
     )
-    with Guard() as guard, swarm:
+    with Reaper() as reaper, swarm:
         swarm.arguments_of = {
             number: _arguments(cell, swarm, number, experiment_of(directory))
             for number in range(swarm.num_nodes)
         }
         try:
-            _watch(cell, swarm, guard, deadline_s, on_progress)
+            _watch(cell, swarm, reaper, deadline_s, on_progress)
         except (Stopped, KeyboardInterrupt):
             swarm.stop(evaluate=False)
             raise
@@ -100,7 +100,7 @@ def _arguments(cell: Cell, swarm: LocalSwarm, number: int, experiment: Path) -> 
 
 
 def _watch(
-    cell: Cell, swarm: LocalSwarm, guard: Guard, deadline_s: float | None, on_progress: OnProgress
+    cell: Cell, swarm: LocalSwarm, reaper: Reaper, deadline_s: float | None, on_progress: OnProgress
 ) -> None:
     """Start nodes when it is their time, until all have done their rounds."""
     wanted = [rounds_of(cell, node) for node in cell.nodes]
@@ -113,7 +113,7 @@ def _watch(
         for number, node in enumerate(swarm.nodes):
             if node.process is None and done[number] < wanted[number]:
                 if cell.nodes[number].joins_at_round <= now:
-                    _start(swarm, number, guard)
+                    _start(swarm, number, reaper)
             elif node.process is not None and not node.running:
                 _check_end(node, done[number], wanted[number])
         progress = min(end - left for left in (w - d for w, d in zip(wanted, done, strict=True)))
@@ -127,11 +127,11 @@ def _watch(
         time.sleep(_TICK_S)
 
 
-def _start(swarm: LocalSwarm, number: int, guard: Guard) -> None:
+def _start(swarm: LocalSwarm, number: int, reaper: Reaper) -> None:
     swarm.start(number)
     process = swarm.nodes[number].process
     assert process is not None
-    guard.watch(process.pid)
+    reaper.watch(process.pid)
 
 
 def _check_end(node: LocalNode, num_done: int, wanted: int) -> None:

@@ -208,7 +208,7 @@ def test_kill_9_of_the_run_leaves_no_process_and_no_lock(tmp_path: Path) -> None
     # when
     process.kill()
     process.wait()
-    # then the child is gone, and with its guard, which ends after it, the lock
+    # then the child is gone, and with its reaper, which ends after it, the lock
     until_s = time.monotonic() + 60
     while alive(child) or is_held(tmp_path):
         assert time.monotonic() < until_s, "the cell's child or the lock lives on"

@@ -1,4 +1,4 @@
-"""A guard: a tiny process that kills the process groups told to it as soon as whoever started it is gone, however that ended.
+"""A reaper: a tiny process that kills the process groups told to it as soon as whoever started it is gone, however that ended.
 
 Ends by itself when its owner closes it or dies. Even `kill -9` of an experiment therefore leaves no process behind.
 """
@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import IO, Self
 
 
-class Guard:
+class Reaper:
     """A context; `watch` what is started, `forget` what has ended. Leaving it kills what is still watched."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Guard:
 
     def _tell(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None:
-            with contextlib.suppress(OSError):  # a killed guard guards nothing, and the experiment goes on
+            with contextlib.suppress(OSError):  # a killed reaper reaps nothing, and the experiment goes on
                 self._process.stdin.write(line.encode())
                 self._process.stdin.flush()
 
@@ -57,7 +57,7 @@ def kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def keep_guard(lines: IO[str]) -> None:
+def reap(lines: IO[str]) -> None:
     """Read `+group` and `-group` until the writer is gone, then kill what is left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -70,4 +70,4 @@ def keep_guard(lines: IO[str]) -> None:
 
 
 if __name__ == "__main__":
-    keep_guard(sys.stdin)
+    reap(sys.stdin)
