@@ -81,6 +81,10 @@ class Learner:
         )
         return updated.saved
 
+    async def publish_weights(self, directory: str) -> Published:
+        """Write the newest weights to a file in `directory`."""
+        return await ask(self.worker, HAND_OVER_S, PolicyOps.publish_weights, directory=directory)
+
     async def about(self) -> PolicyInfo:
         """What runs there now."""
         return await ask(self.worker, HANG_S, PolicyOps.about)
@@ -121,10 +125,7 @@ class HandOver:
         """Whether the generator has the newest weights. It gets newer ones a round later."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
-                published: Published = await ask(
-                    self.learner.worker, HAND_OVER_S, PolicyOps.publish_weights, directory=self.directory
-                )
-                await self.generator.load_weights(published)
+                await self.generator.load_weights(await self.learner.publish_weights(self.directory))
                 return True
             except LocalError as error:
                 log.warning("new weights were not handed over (attempt %d): %s", attempt, error)

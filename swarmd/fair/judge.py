@@ -7,6 +7,7 @@ Relayed messages make room instead. A flood that honest peers relay would otherw
 with all places held by relayed messages of connected authors, these came 20 to 70 s late (`make attack`, 2 cores).
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -60,8 +61,8 @@ class Judge(Generic[Verdict]):
     def __init__(self, cpu_s: Callable[[], float]) -> None:
         self._cpu_s = cpu_s
         self._cases: FairQueue[Flow, bytes, _Case[Verdict]] = FairQueue()
-        # Cases by the peer that brought them, and by author, where that is another one.
-        self._relayed: dict[bytes, dict[bytes, list[_Case[Verdict]]]] = {}
+        # Authors and cases by the peer that brought them, where that is not the author; newest last, never empty.
+        self._relayed: dict[bytes, list[tuple[bytes, _Case[Verdict]]]] = {}
         self._come = trio.Event()
 
     async def verdict(
@@ -77,39 +78,40 @@ class Judge(Generic[Verdict]):
         case = _Case(judge)
         self._cases.put(flow, origin, case)
         if origin != bringer:
-            self._relayed.setdefault(bringer, {}).setdefault(origin, []).append(case)
-            self._make_room(self._relayed[bringer])
+            self._relayed.setdefault(bringer, []).append((origin, case))
+            self._make_room(bringer)
         self._come.set()
         try:
             await case.done.wait()
         finally:
             case.give_up()
-            if origin != bringer:
-                self._forget(bringer, origin, case)
+            self._forget(bringer, origin, case)
         if case.error is not None:
             raise case.error
         return case.found[0] if case.found else None
 
-    def _make_room(self, relayed: dict[bytes, list[_Case[Verdict]]]) -> None:
-        """End the newest case of the author with most, where one bringer has too many."""
-        waiting = [[case for case in cases if not case.given_up] for cases in relayed.values()]
-        if sum(map(len, waiting)) > RELAYED_MAX:
-            case = max(reversed(waiting), key=len)[-1]
+    def _make_room(self, bringer: bytes) -> None:
+        """End the newest case of the author with most, where the bringer has too many."""
+        relayed = self._relayed[bringer]
+        if len(relayed) > RELAYED_MAX:
+            nums = Counter(origin for origin, _ in relayed)
+            origin, case = max(reversed(relayed), key=lambda one: nums[one[0]])
+            self._forget(bringer, origin, case)
             case.give_up()
             case.done.set()
 
     def _forget(self, bringer: bytes, origin: bytes, case: _Case[Verdict]) -> None:
-        relayed = self._relayed[bringer]
-        relayed[origin].remove(case)
-        if not relayed[origin]:
-            del relayed[origin]
-        if not relayed:
-            del self._relayed[bringer]
+        """The case holds no place any more; nothing happens where it held none."""
+        relayed = self._relayed.get(bringer, [])
+        if (origin, case) in relayed:
+            relayed.remove((origin, case))
+            if not relayed:
+                del self._relayed[bringer]
 
     @property
     def num_relayed(self) -> int:
         """Relayed messages that wait, of all bringers."""
-        return sum(len(cases) for relayed in self._relayed.values() for cases in relayed.values())
+        return sum(map(len, self._relayed.values()))
 
     async def run(self) -> None:
         """Judge for ever."""

@@ -1,7 +1,7 @@
 """What is told of a round and of an evaluation: their records in files and documents, and the same in metrics.
 
 Keys that begin with `seconds` are measured time. All others follow from the random streams and from what the node was given, so a
-simulation repeats them bit for bit. docs/experience.md says what each key of a round means.
+simulation repeats them bit for bit. docs/reference/rounds.md says what each key means.
 """
 
 import math
@@ -44,7 +44,7 @@ class Drawn(TypedDict):
 
 
 class Reported(TypedDict, total=False):
-    """What the learner reports of an update (`policy.update.stats`). Most is missing where it died after its checkpoint."""
+    """What the learner reports of an update (`clients.update_stats`). Most is missing where it died after its checkpoint."""
 
     policy_version: int
     plan: str

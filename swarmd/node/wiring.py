@@ -235,6 +235,7 @@ def _admission(node: Node, admitted: Admitted) -> Admission:
             num_local=experience.num_local,
             num_external=node.config.num_external_max,
         ),
+        left_out=standings.left_out,
         banned=lambda author: standings.banned(author, now_s),
         author_parts_max=trust.author_parts_max,
         admitted=admitted,

@@ -152,9 +152,14 @@ def _make_bare_packages() -> None:
         sys.modules[name] = package
 
 
-def _import_whole_package() -> None:
-    for name in [name for name in sys.modules if name == _PACKAGE or name.startswith(f"{_PACKAGE}.")]:
+def forget_package() -> None:
+    """Forget every module of `reasoning_gym`: whoever imports the package next gets it whole."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
         del sys.modules[name]
+
+
+def _import_whole_package() -> None:
+    forget_package()
     try:
         importlib.import_module(_PACKAGE)
     except ImportError as error:

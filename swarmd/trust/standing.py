@@ -14,7 +14,7 @@ from swarmd.trust.offences import OFFENDERS_MAX, Offences
 # authors some of them start over. Known and new authors have a table each, so newcomers cannot push out known authors, and a full
 # table of known authors leaves newcomers the time to become known.
 KNOWN_MAX, NEW_MAX = 3072, 1024
-# An author is foreign here once 8 of its rollouts were used and updates left more than half of them out. Both counts are halved
+# An author counts as left out once 8 of its rollouts were used and updates left more than half of them out. Both counts are halved
 # past 64 uses, so that a policy that comes to speak like the author soon takes the author in again.
 USED_MIN, USED_MAX = 8, 64
 REASON_CHARS_MAX = 200
@@ -92,7 +92,7 @@ class Standings:
     @property
     def num_proven(self) -> int:
         """How many of them are proven."""
-        return sum(not _is_foreign(standing) for standing in self.known.values())
+        return sum(not _is_left_out(standing) for standing in self.known.values())
 
     def put(self, author: bytes, standing: Standing) -> None:
         """Remember as the last seen; the longest unseen of its table is forgotten when that is full."""
@@ -107,7 +107,12 @@ class Standings:
         This policy must also be able to use them. Rollouts that the updates leave out take other authors' places in every draw.
         """
         standing = self.known.get(author)
-        return standing is not None and not _is_foreign(standing)
+        return standing is not None and not _is_left_out(standing)
+
+    def left_out(self, author: bytes) -> bool:
+        """Whether the updates leave out most of what this author, proven or not, gives."""
+        standing = self.of(author)
+        return standing is not None and _is_left_out(standing)
 
     def banned(self, author: bytes, now_s: float) -> bool:
         """Whether a ban holds."""
@@ -189,5 +194,5 @@ class Standings:
             del self.bans[next(name for name, other in self.bans.items() if not other.by_operator)]
 
 
-def _is_foreign(standing: Standing) -> bool:
+def _is_left_out(standing: Standing) -> bool:
     return standing.num_used >= USED_MIN and 2 * standing.num_left_out > standing.num_used

@@ -4,6 +4,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from swarmd.config import Config, known_keys
 from swarmd.metrics import Metrics
 from swarmd.protocol.rules import RULES
 from swarmd.trust.evidence import POINTS
+from swarmd.trust.standing import Standing
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "a-strangers-message.md").read_text()
@@ -97,7 +99,7 @@ ORDERS: list[tuple[str, str, dict[str, str]]] = [
         {"Question": "_score(", "Time of a worker": '"deadline"', "Held out": "held_out", "Once": "_store"},
     ),
     ("experience/draws.py", "find", {"Ban at the draw": ".banned(", "Return after a fall": ".admitted("}),
-    ("experience/draws.py", "draw", {"Equal parts": "rooms(", "Unproven share": "unproven_max"}),
+    ("experience/draws.py", "_draw_useful", {"Equal parts": "rooms(", "Unproven share": "limits={UNPROVEN"}),
     (
         "loops/externals.py",
         "sample",
@@ -243,7 +245,9 @@ def test_what_a_row_counts_is_counted(row: Row) -> None:
             )  # type: ignore[index]
         elif name.startswith("swarmd_"):
             assert f"\n{name} " in series(), name
-        elif not row.counted.startswith("the record's"):
+        elif row.counted.startswith("the standing's"):
+            assert name in {field.name for field in fields(Standing)}, name
+        else:
             assert name in network_counters(), name
 
 

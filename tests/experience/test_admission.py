@@ -237,6 +237,60 @@ def test_all_who_are_not_proven_are_one_author(tmp_path: Path) -> None:
     assert num <= 0.2 * 320
 
 
+def draws_of(buffer: SwarmBuffer, admission: Admission, num_draws: int) -> Counter[str]:
+    """How many rollouts of whom were drawn, in so many draws of four."""
+    drawn = Counter[bytes]()
+    rng = random.Random(7)
+    for _ in range(num_draws):
+        drawn.update(
+            rollout.author for rollout in buffer.sample(4, rng, now_ms=NOW_MS, admission=admission).rollouts
+        )
+    return +Counter({name: drawn[author(name)] for name in ("ann", "bob", "eve", "new")})
+
+
+def test_who_is_left_out_of_updates_takes_nobodys_place_but_a_probe_now_and_then(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path, rollouts_max=20_000, author_share_max=1.0)
+    for name in ("ann", "bob", "eve"):
+        for first in range(0, 4000, 1000):
+            add(buffer, name, range(first, first + 1000))
+    admission = Admission(proven=named("ann", "bob"), unproven_max=1, left_out=named("eve"))
+    drawn = draws_of(buffer, admission, 800)
+    assert drawn.total() == 3200
+    assert 60 < drawn["eve"] < 140  # of 800 draws one in PROBE_DRAWS: 100, and four standard errors
+    before = draws_of(buffer, Admission(proven=named("ann", "bob"), unproven_max=1), 100)
+    assert before["eve"] > 60  # as one who is new she had a place in most rounds
+
+
+def test_who_is_left_out_fills_a_place_that_nobody_else_fills(tmp_path: Path) -> None:
+    buffer = open_buffer(tmp_path)
+    add(buffer, "ann", [1, 2])
+    add(buffer, "eve", range(9))
+    admission = Admission(proven=named("ann"), unproven_max=1, left_out=named("eve"))
+    assert draws_of(buffer, admission, 1) == {"ann": 2, "eve": 1}
+
+
+@pytest.mark.parametrize("unproven_max", [0, 1, 2])
+def test_probes_are_among_those_who_are_not_proven(tmp_path: Path, unproven_max: int) -> None:
+    buffer = open_buffer(tmp_path, rollouts_max=5000, author_share_max=1.0)
+    for name in ("new", "eve"):
+        add(buffer, name, range(900))
+    admission = Admission(proven=named(), unproven_max=unproven_max, left_out=named("eve"))
+    drawn = draws_of(buffer, admission, 100)
+    assert drawn["new"] + drawn["eve"] == 100 * unproven_max
+    assert (drawn["eve"] > 0) == (unproven_max > 0)
+
+
+def test_who_is_left_out_makes_nobodys_part_smaller(tmp_path: Path) -> None:
+    """Equal parts are of those who teach: where one of three is left out, two others fill a round of four."""
+    buffer = open_buffer(tmp_path, rollouts_max=5000)
+    for name in ("ann", "bob", "eve"):
+        add(buffer, name, range(40))
+    admission = Admission(
+        proven=named("ann", "bob"), unproven_max=0, left_out=named("eve"), author_parts_max=1.0
+    )
+    assert draws_of(buffer, admission, 15) == {"ann": 30, "bob": 30}
+
+
 def test_new_names_do_not_push_proven_authors_out_of_a_full_buffer(tmp_path: Path) -> None:
     buffer = open_buffer(tmp_path, rollouts_max=60)
     for name in ("ann", "bob"):

@@ -1,19 +1,19 @@
 """Fixtures of the scorer's tests."""
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from swarmd.questions.regenerate import forget_package
+
 
 @pytest.fixture(scope="package", autouse=True)
 def _only_our_modules() -> Iterator[None]:
     """These tests import reasoning_gym module by module, past its package; whoever comes after must find it whole."""
     yield
-    for name in [name for name in sys.modules if name.partition(".")[0] == "reasoning_gym"]:
-        del sys.modules[name]
+    forget_package()
 
 
 @pytest.fixture

@@ -53,11 +53,19 @@ def test_an_author_whose_text_is_left_out_is_not_proven_until_it_is_trained_on_a
     one = standings()
     prove(one, AUTHOR)
     one.used(AUTHOR, num_used=7, num_left_out=7)
-    few = one.proven(AUTHOR)
+    few = one.proven(AUTHOR), one.left_out(AUTHOR)
     one.used(AUTHOR, num_used=1, num_left_out=1)
-    foreign = one.proven(AUTHOR)
+    most = one.proven(AUTHOR), one.left_out(AUTHOR)
     one.used(AUTHOR, num_used=8, num_left_out=0)
-    assert (few, foreign, one.proven(AUTHOR)) == (True, False, True)
+    half = one.proven(AUTHOR), one.left_out(AUTHOR)
+    assert (few, most, half) == ((True, False), (False, True), (True, False))
+
+
+def test_also_an_author_who_is_not_proven_may_be_left_out() -> None:
+    one = standings()
+    one.used(AUTHOR, num_used=8, num_left_out=5)
+    assert one.left_out(AUTHOR)
+    assert not one.left_out(b"nobody")
 
 
 def test_what_was_left_out_long_ago_is_forgotten() -> None:
