@@ -4,6 +4,9 @@
 (`swarmd.protocol.rules`). Every message answers three questions: what happened, why, and what to do.
 """
 
+import traceback
+from typing import NamedTuple, Self
+
 
 class SwarmdError(Exception):
     """An expected failure with a text for people.
@@ -98,25 +101,32 @@ class ChildDied(LocalError):
     """A child process ended before it answered; the supervisor starts another."""
 
 
-BY_NAME: dict[str, type[SwarmdError]] = {
-    kind.__name__: kind
-    for kind in (
-        SwarmdError,
-        ConfigError,
-        NotRunning,
-        LocalError,
-        Locked,
-        PortTaken,
-        NoDevice,
-        ModelUnavailable,
-        OutOfMemory,
-        IncompatibleSwarm,
-        StateError,
-        DiskFull,
-        Temporary,
-        ChildDied,
-    )
+BY_NAME = {
+    name: kind
+    for name, kind in list(globals().items())
+    if isinstance(kind, type) and issubclass(kind, SwarmdError)
 }
+
+
+class Failure(NamedTuple):
+    """An error as plain values, for another process; `kind` is empty where nobody foresaw the error."""
+
+    kind: str
+    what: str
+    why: str
+    fix: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Self:
+        """A foreseen error with its text, any other with its traceback."""
+        if isinstance(error, SwarmdError):
+            return cls(type(error).__name__, error.what, error.why, error.fix)
+        trace = "".join(traceback.format_exception(error))
+        return cls("", f"{type(error).__name__}: {error}", trace, "")
+
+    def error(self) -> SwarmdError:
+        """The error again; a LocalError where nobody foresaw it."""
+        return BY_NAME.get(self.kind, LocalError)(self.what, self.why, self.fix)
 
 
 def cause(error: BaseException) -> BaseException:

@@ -37,7 +37,7 @@ def memory(as_json: bool, **options: Any) -> None:
     from swarmd.node.children import count_gpus, place
     from swarmd.node.memory_plan import memory_choice
     from swarmd.policy.model.resolve import resolve_device, resolve_model
-    from swarmd.policy.plans.report import document, required, screen
+    from swarmd.policy.plans.words import document, required, screen
 
     directory = locate(options["data_dir"])
     inspect(directory)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, get_args
 
-from swarmd.processes.records import typed
+from swarmd.processes.values import typed
 
 
 class Accepted(NamedTuple):
@@ -56,6 +56,6 @@ Event = NetworkEvent | PolicyEvent
 _KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
 
 
-def event_of(name: str, fields: list[object]) -> Event:
+def event_of(name: str, fields: object) -> Event:
     """The event that a frame carried. Raises KeyError for one that no child has."""
     return typed(_KINDS[name], fields)

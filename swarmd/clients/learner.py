@@ -15,7 +15,7 @@ from swarmd.clients.policy import PolicyInfo, PolicyOps, Published, RolledBack, 
 from swarmd.clients.worker import Worker, ask
 from swarmd.errors import ChildDied, LocalError
 from swarmd.experience.rollouts import ScoredRollout
-from swarmd.processes.records import typed
+from swarmd.processes.values import typed
 
 log = logging.getLogger(__name__)
 # A round that ends the process this often is given up; the node goes on with the next.

@@ -1,7 +1,7 @@
 """The network process: our messages to the swarm, its peers, and what they did wrong. Accepted messages come as events."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from swarmd.clients.worker import Worker, ask
 
@@ -51,9 +51,9 @@ class NetworkStats(NamedTuple):
     reach: Reach
     heartbeat_lag_s: float
     bootstrap: dict[str, str]
-    others: dict[str, Any]
+    others: dict[str, object]
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, object]:
         """All counts by name, for people and programs."""
         own = self._asdict()
         del own["others"], own["reach"], own["blacklisted"]

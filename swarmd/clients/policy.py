@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from swarmd.clients.update_stats import UpdateStats
-from swarmd.errors import BY_NAME, LocalError, SwarmdError
+from swarmd.errors import Failure
 from swarmd.experience.rollouts import ScoredRollout
 
 State = dict[str, Any]
@@ -47,24 +47,6 @@ class Generated(NamedTuple):
         return sum(completion.num_tokens for completions in self.completions_RG for completion in completions)
 
 
-class Failure(NamedTuple):
-    """A foreseen failure that does not undo what was asked for."""
-
-    kind: str
-    what: str
-    why: str
-    fix: str
-
-    @classmethod
-    def of(cls, error: SwarmdError) -> "Failure":
-        """A failure, to be told."""
-        return cls(type(error).__name__, error.what, error.why, error.fix)
-
-    def error(self) -> SwarmdError:
-        """The failure, as it was."""
-        return BY_NAME.get(self.kind, LocalError)(self.what, self.why, self.fix)
-
-
 class Saved(NamedTuple):
     """What became of a checkpoint: its name, or why there is none; neither where none was asked for."""
 
@@ -72,9 +54,9 @@ class Saved(NamedTuple):
     failure: Failure | None = None
     seconds: float | None = None
 
-    def to_record(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, object]:
         """Its part of a round's record."""
-        record: dict[str, Any] = {"checkpoint": self.checkpoint}
+        record: dict[str, object] = {"checkpoint": self.checkpoint}
         if self.failure is not None:
             record["checkpoint_error"] = self.failure._asdict()
         if self.seconds is not None:
@@ -91,7 +73,7 @@ class Updated(NamedTuple):
     plan: str = ""
     seconds: float = 0.0
 
-    def to_record(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, object]:
         """The update's part of a round's record."""
         record = {"policy_version": self.policy_version, **self.saved.to_record()}
         if self.stats is not None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 from functools import cache
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_type_hints, overload
+from typing import Concatenate, Never, ParamSpec, Protocol, TypeVar, get_type_hints, overload
 
-from swarmd.processes.records import typed
+from swarmd.processes.values import typed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -16,13 +16,13 @@ class Worker(Protocol):
     `info` is what its newest start answered, None before the first; `started` tells it by its type.
     """
 
-    info: Any
+    info: object
     num_restarts: int
 
-    async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
+    async def call(self, op: str, *, within_s: float | None = None, **args: object) -> object:
         """The result of an operation; raises ChildDied or another SwarmdError."""
 
-    async def wait_ready(self) -> Any:
+    async def wait_ready(self) -> object:
         """`info`, as soon as the process is up."""
 
     @property
@@ -43,7 +43,7 @@ def started(worker: Worker, kind: type[T]) -> T | None:
 async def ask(
     worker: Worker,
     within_s: float | None,
-    op: Callable[Concatenate[Any, P], Awaitable[T]],
+    op: Callable[Concatenate[Never, P], Awaitable[T]],
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T: ...
@@ -53,15 +53,15 @@ async def ask(
 async def ask(
     worker: Worker,
     within_s: float | None,
-    op: Callable[Concatenate[Any, P], T],
+    op: Callable[Concatenate[Never, P], T],
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> T: ...
 
 
 async def ask(
-    worker: Worker, within_s: float | None, op: Callable[..., Any], *args: Any, **kwargs: Any
-) -> Any:
+    worker: Worker, within_s: float | None, op: Callable[..., object], *args: object, **kwargs: object
+) -> object:
     """The answer to `op`, a method of the worker's Protocol, within a deadline; arguments are given by name.
 
     Raises:
@@ -74,5 +74,6 @@ async def ask(
 
 
 @cache
-def _answer_type(op: Callable[..., Any]) -> Any:
-    return get_type_hints(op)["return"]
+def _answer_type(op: Callable[..., object]) -> type[object]:
+    kind: type[object] = get_type_hints(op)["return"]
+    return kind

@@ -7,7 +7,7 @@ simulation repeats them bit for bit. docs/reference/rounds.md says what each key
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, TypedDict
+from typing import TypedDict, TypeVar
 
 from swarmd.experience.buffer import Sample
 from swarmd.experience.own import OwnExperience
@@ -15,6 +15,8 @@ from swarmd.experience.rollouts import ScoredRollout
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.signing import peer_id_of
+
+T = TypeVar("T")
 
 
 class Drawn(TypedDict):
@@ -44,58 +46,23 @@ class Drawn(TypedDict):
 
 
 class Reported(TypedDict, total=False):
-    """What the learner reports of an update (`clients.update_stats`). Most is missing where it died after its checkpoint."""
+    """What the node itself reads of an update's part of the record, which `clients.policy.Updated.to_record` makes.
 
-    policy_version: int
-    plan: str
+    Keys are missing where the learner died after its checkpoint, or had no failure to tell.
+    """
+
+    skipped: str | None
     loss: float | None
-    grad_norm: float | None
-    num_steps: int
-    num_rollouts_local: int
-    num_rollouts_external: int
-    num_completions: int
-    num_zero_advantage: int
-    num_masked: int
     num_tokens_local: int
     num_tokens_external: int
-    num_tokens_trained: int
-    num_tokens_forwarded: int
-    num_micro_batches: int
-    clip_ratio_low: float | None
-    clip_ratio_high: float | None
-    clip_ratio_low_local: float | None
-    clip_ratio_high_local: float | None
-    clip_ratio_low_external: float | None
-    clip_ratio_high_external: float | None
-    mean_logp_local: float | None
-    mean_logp_external: float | None
-    external_weight_mean: float | None
-    external_weight_zero: float | None
-    external_effective_share: float | None
     num_external_dropped: int
-    external_logp_min: float | None
-    external_token_logp_min: float | None
     num_external_capped: int
-    external_share: float | None
-    external_likelihood_ratio: float | None
-    imitation_loss: float | None
-    mismatch_ratio_mean: float | None
-    mismatch_ratio_p99: float | None
-    mismatch_ratio_max: float | None
-    mismatch_cut: float | None
-    entropy: float | None
-    fast_path: bool
-    self_check: str
-    skipped: str | None
     seconds: float
-    seconds_update: float
-    checkpoint: str | None
     checkpoint_error: dict[str, str]
-    seconds_checkpoint: float
 
 
 class RoundRecord(Drawn, Reported):
-    """A line of `rounds.jsonl`."""
+    """A line of `rounds.jsonl`, which has all keys of `Updated.to_record` too."""
 
     round: int
     time_ms: int
@@ -204,7 +171,7 @@ def mean(values: list[float]) -> float:
     return math.fsum(values) / len(values) if values else math.nan
 
 
-def finite_or_none(value: Any) -> Any:
+def finite_or_none(value: T) -> T | None:
     """JSON has no NaN and no infinity; anything else stays as it is."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

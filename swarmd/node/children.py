@@ -19,8 +19,8 @@ from swarmd.config import Config
 from swarmd.errors import ConfigError, DiskFull
 from swarmd.files.datadir import DataDir
 from swarmd.policy.model.folder import ResolvedModel
-from swarmd.processes.records import typed
 from swarmd.processes.supervise import ChildSpec
+from swarmd.processes.values import typed
 from swarmd.protocol.manifest import Manifest
 
 # A checkpoint holds fp32 weights and two moments of the same size; what the policy room leaves free comes on top.

@@ -35,8 +35,8 @@ from swarmd.node.wiring import make_bans, make_generate, make_ingest, make_obser
 from swarmd.policy.model.resolve import download_model
 from swarmd.policy.model.staged import stage
 from swarmd.processes.child import settle
-from swarmd.processes.records import typed
 from swarmd.processes.supervise import Child
+from swarmd.processes.values import typed
 from swarmd.trust.flows import Flows
 
 
@@ -165,7 +165,7 @@ def _make_children(node: Node, model_dir: Path, ingest: Callable[[Accepted], Non
         banned=lambda: node.trust.standings.banned_now(node.now_ms() / 1000),
     )
 
-    def on_event(name: str, fields: list[object]) -> None:
+    def on_event(name: str, fields: object) -> None:
         heard(event_of(name, fields), ingest=ingest, memory=node.memory, say=node.say)
 
     def on_restart(name: str, reason: str) -> None:

@@ -20,9 +20,9 @@ from swarmd.policy.model.folder import ResolvedModel
 from swarmd.policy.plans.choice import Choice, choose, price
 from swarmd.policy.plans.ladder import installed, ladder
 from swarmd.policy.plans.needs import Where, Work
-from swarmd.policy.plans.report import required, start_line
 from swarmd.policy.plans.room import Room, look
 from swarmd.policy.plans.shape import read_shape
+from swarmd.policy.plans.words import required, start_line
 
 log = logging.getLogger(__name__)
 # One kill of the updating process may be anybody's: an operator's, a chaos test's. Two in the same round are not chance. At one, an

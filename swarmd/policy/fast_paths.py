@@ -1,4 +1,6 @@
-"""What every check of a fast path against the plain one needs to know: the difference that is none, and how models refuse."""
+"""What both fast paths need: how far they may be from the plain one, how models refuse, and what they do not reproduce."""
+
+from collections.abc import Mapping
 
 import torch
 
@@ -8,3 +10,18 @@ TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 8e-2, tor
 
 # What architectures answer to arguments, layouts or caches they do not know.
 REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError)
+
+# Keyword arguments that change attention in ways no fast path reproduces. Soft caps are among them: transformers applies them in
+# some of its implementations and not in others.
+_FOREIGN_TERMS = ("softcap", "s_aux", "position_bias", "cache")
+
+
+class UnsupportedAttention(ValueError):
+    """The model's attention or cache has a term that a fast path would silently drop."""
+
+
+def refuse_foreign_terms(terms: Mapping[str, object]) -> None:
+    """Raises UnsupportedAttention when an architecture passes a term to attention that no fast path reproduces."""
+    for name in _FOREIGN_TERMS:
+        if terms.get(name) is not None:
+            raise UnsupportedAttention(f"attention uses {name}")

@@ -7,13 +7,12 @@ before it next generates. Nothing that came from a peer is decoded here but text
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 
 from swarmd.clients.events import CheckpointSkipped, OptimizerRestarted, PolicyEvent
 from swarmd.clients.policy import (
-    Failure,
     Generated,
     OwnCompletion,
     PolicyInfo,
@@ -25,7 +24,7 @@ from swarmd.clients.policy import (
     Updated,
 )
 from swarmd.config import Config
-from swarmd.errors import ChildDied, DiskFull, StateError, SwarmdError
+from swarmd.errors import ChildDied, DiskFull, Failure, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.generation.choose import open_engine
 from swarmd.policy.generation.engine import Engine, Sampled, Sampling
@@ -35,7 +34,7 @@ from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.planned import PlannedLearner, plans_of
 from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.state import checkpoints, weights
-from swarmd.policy.state.resume import load_checkpoint
+from swarmd.policy.state.resume import load_checkpoint, newest_of
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.training_set import token_rollouts
 from swarmd.policy.update import mismatch
@@ -48,16 +47,13 @@ class PolicyService(PolicyOps):
     """Operations on one policy, called one at a time.
 
     Args:
-        emit: takes events; never blocks.
         roles: `generate`, `update`, or both.
-        model_dir: a Hugging Face folder.
-        device: `cpu`, `cuda`, `cuda:N` or `mps`.
         config: the node's `Config`, in JSON.
-        checkpoints_dir: where checkpoints lie; None for a node that keeps none.
+        checkpoints_dir: None for a node that keeps no checkpoints.
         devices: those that the update spreads over, `device` the first; `device` alone when empty.
         plan: the memory plan to begin with.
         plans: all that this device has; see `planned.plans_of`.
-        plan_key: what a checkpoint keeps beside the plan; without one it keeps neither.
+        plan_key: what a checkpoint keeps beside the plan; without a key it keeps neither.
     """
 
     def __init__(
@@ -85,13 +81,12 @@ class PolicyService(PolicyOps):
         self._plans = plans_of(self._config, plans, device)
         self._checkpoints = Path(checkpoints_dir) if checkpoints_dir else None
         self._version = 0
-        self._model: Any = None
+        self._model: PreTrainedModel | None = None
         self._tokeniser: Tokeniser
         self._engine: Engine | None = None
         self._engine_note = ""
-        self._engine_version: int | None = (
-            0  # of the weights that an engine keeps; None: not the present ones
-        )
+        # Of the weights that an engine keeps; None where they are not the present ones.
+        self._engine_version: int | None = 0
         self._learner: PlannedLearner | None = None
         self._floor = Floor(self._config.update.external_logp_min)
         self._found = checkpoints.Found()
@@ -101,8 +96,7 @@ class PolicyService(PolicyOps):
 
         Raises:
             ConfigError: the engine asked for cannot be used.
-            ModelUnavailable, NoDevice, OutOfMemory: see `loading`.
-            StateError: the checkpoints are another model's, or a later program's.
+            ModelUnavailable, NoDevice, OutOfMemory, StateError: see `loading` and `resume`.
         """
         if threads := self._config.policy.threads:
             torch.set_num_threads(threads)
@@ -122,18 +116,18 @@ class PolicyService(PolicyOps):
                 device=self._device,
                 model_dir=self._model_dir,
                 tokeniser=self._tokeniser,
-                model=self._load_model,
+                model=self._live_model,
                 can_sleep=any(plan.how.engine_sleeps for plan in self._plans),
             )
         if self._learner:
             # An engine in another process is one with weights of its own.
             apart = self._engine is None or self._engine.keeps_weights
             self._learner.reconfigure(mismatch.resolve(self._config, engine_keeps_weights=apart))
-        self._found = self._resume()
+        if self._checkpoints:
+            self._found = self._resume(self._checkpoints)
         return self.about()
 
     def about(self) -> PolicyInfo:
-        """What runs here now, and what it went on from."""
         return PolicyInfo(
             model=self._model_name,
             num_parameters=self._num_parameters(),
@@ -152,12 +146,7 @@ class PolicyService(PolicyOps):
     def generate(
         self, prompts: Sequence[str], num_completions: int, temperature: float, tokens_max: int, seed: int
     ) -> Generated:
-        """`num_completions` for each prompt; equal arguments and weights give equal completions.
-
-        Raises:
-            OutOfMemory: not even a single completion fits.
-            SwarmdError: this process does not generate.
-        """
+        """See `PolicyOps`. Raises OutOfMemory when not even a single completion fits."""
         if self._engine is None:
             raise SwarmdError("this policy process does not generate", f"its roles are {sorted(self._roles)}")
         started = time.perf_counter()
@@ -177,21 +166,16 @@ class PolicyService(PolicyOps):
     def update(
         self, rollouts: Sequence[ScoredRollout], round: int, state: State, checkpoint: bool
     ) -> Updated:
-        """One policy update on a round's rollouts, then perhaps a checkpoint holding `state`.
+        """See `PolicyOps`. The answer tells of a checkpoint that cannot be written: the update has happened all the same.
 
-        No rollouts and `checkpoint` just writes one. The earlier checkpoint of the round `state["keep_round"]`, if it names one,
-        stays beside the newest. A checkpoint that cannot be written is told, not raised: the update has happened.
-
-        Where memory runs out the update is tried again under the next memory plan; `plan` in the answer is the one in force.
+        `state["keep_round"]` may name a round whose checkpoint stays beside the newest.
 
         Raises:
-            OutOfMemory: the update fits under no plan; the weights are as they were.
-            SwarmdError: this process does not update.
+            OutOfMemory: the update fits under no memory plan; the weights are as they were.
         """
-        learner = self._updating()
-        started = time.perf_counter()
+        learner, started = self._updating(), time.perf_counter()
         training_set = token_rollouts(
-            rollouts, self._tokeniser, self._config, context_tokens_max(self._model.config)
+            rollouts, self._tokeniser, self._config, context_tokens_max(self._live_model().config)
         )
         self._floor.observe(training_set)
         try:
@@ -204,13 +188,10 @@ class PolicyService(PolicyOps):
         return Updated(self._version, saved, stats, learner.plan.name, time.perf_counter() - started)
 
     def rollback(self, to_round: int | None, round: int, state: State) -> RolledBack:
-        """Take weights and optimizer of an earlier round's checkpoint, as a new version, and write a checkpoint of `round` at once.
-
-        Until that is on disk a restart goes on from the newest checkpoint as if this had not been asked.
+        """See `PolicyOps`. Until the new checkpoint is on disk, a restart goes on as if nobody had asked for this.
 
         Raises:
             StateError: that checkpoint is not there, damaged, or another model's; nothing has changed.
-            SwarmdError: this process does not update.
         """
         learner = self._updating().learner
         if self._checkpoints is None or to_round is None:
@@ -218,21 +199,19 @@ class PolicyService(PolicyOps):
         found = checkpoints.of_round(self._checkpoints, to_round)
         if found.path is None or found.model != self._model_name:
             raise StateError(f"the checkpoint of round {to_round} is of model {found.model}")
-        lost = load_checkpoint(found.path, self._model, learner)
+        lost = load_checkpoint(found.path, self._live_model(), learner)
         self._version, self._engine_version = self._version + 1, None
         return RolledBack(self._version, self._save(round, state), lost)
 
     def publish_weights(self, directory: str) -> Published:
-        """Write the weights for a generating process to load. Raises DiskFull."""
-        path = weights.save_weights(self._model, Path(directory), self._version)
+        path = weights.save_weights(self._live_model(), Path(directory), self._version)
         return Published(str(path), self._version)
 
     def load_weights(self, path: str, policy_version: int) -> None:
-        """Take published weights. Raises StateError when they do not fit; the model is then as it was."""
         self._take(Path(path), policy_version)
 
-    def _load_model(self) -> Any:
-        """The live model, loaded when it is first needed: a process that only generates, with vLLM, never does."""
+    def _live_model(self) -> PreTrainedModel:
+        """The model, loaded when it is first needed: a process that only generates, with vLLM, never loads one."""
         if self._model is None:
             self._model = load_model(self._model_dir, self._device)
         return self._model
@@ -259,40 +238,25 @@ class PolicyService(PolicyOps):
         if not engine.keeps_weights or self._engine_version == self._version:
             return 0.0
         started = time.perf_counter()
-        engine.load_weights(weights.named_tensors(self._model), self._version)
+        engine.load_weights(weights.named_tensors(self._live_model()), self._version)
         self._engine_version = self._version
         return time.perf_counter() - started
 
     def _build_learner(self, config: Config, how: Execution) -> Learner:
-        return learner_on(self._devices, self._load_model(), config, how, model_dir=self._model_dir)
+        return learner_on(self._devices, self._live_model(), config, how, model_dir=self._model_dir)
 
     def _put_engine_to_sleep(self) -> None:
         if self._engine and self._engine.sleep():
             self._engine_version = None
 
-    def _resume(self) -> checkpoints.Found:
-        if self._checkpoints is None:
-            return checkpoints.Found()
-        # Only one process writes there, so only that one may tidy up.
-        writes = self._learner is not None
-        found = (checkpoints.recover if writes else checkpoints.newest_valid)(self._checkpoints)
+    def _resume(self, directory: Path) -> checkpoints.Found:
+        found = newest_of(directory, self._model_name, writes=self._learner is not None)
         for line in found.skipped:
             self._emit(CheckpointSkipped(line))
-        if found.path is None and found.skipped and not writes:
-            # Rounds went by while a large one was read, and each was replaced. To go on with the first weights would be silent.
-            raise StateError(f"no checkpoint in {self._checkpoints} could be read", "; ".join(found.skipped))
-        if found.path is None:
-            return found
-        if found.model != self._model_name:
-            raise StateError(
-                f"the checkpoints in {self._checkpoints} are of model {found.model}, not {self._model_name}",
-                "a checkpoint holds one model's weights and optimizer",
-                f"go on with --model {found.model}, or move the checkpoints away to start afresh",
-            )
-        if self._learner is None:
+        if found.path is not None and self._learner is None:
             self._take(found.path / checkpoints.MODEL_FILE, found.policy_version)
-        else:
-            if lost := load_checkpoint(found.path, self._model, self._learner.learner):
+        elif found.path is not None and self._learner is not None:
+            if lost := load_checkpoint(found.path, self._live_model(), self._learner.learner):
                 self._emit(OptimizerRestarted(lost))
             self._version, self._engine_version = found.policy_version, None
         return found
@@ -310,7 +274,7 @@ class PolicyService(PolicyOps):
                 round=round,
                 policy_version=self._version,
                 model=self._model_name,
-                weights=weights.named_tensors(self._model),
+                weights=weights.named_tensors(self._live_model()),
                 optimizer=planned.learner.optimizer_tensors(),
                 state=state,
                 keep=self._config.checkpoint.keep,

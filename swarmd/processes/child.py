@@ -1,11 +1,10 @@
 """What runs in a child process: one service object, served over the inherited socket until the parent is gone.
 
-`python -m swarmd.processes.child FD package.module:Class` builds `Class(emit, **args)` from the first frame and answers the rest.
-A service names its operations in `OPS`, and in `MAY_DROP` the types of the events that a slow daemon may miss. Events are records,
-and `emit` sends one without blocking. A blocking service runs them one after another on the main thread, while a second thread
-watches the socket; one with `asynchronous = True` runs under trio. Both end the process at once when the socket closes, also in
-the middle of a computation: nothing may outlive a killed daemon. (A parent-death signal would not do: trio spawns from a worker
-thread, and the kernel would kill the child when that thread retires.)
+`python -m swarmd.processes.child FD package.module:Class` makes the service from the arguments of the first request, and answers
+the rest. A blocking service runs its operations one after another on the main thread, while a second thread watches the socket; one
+with `asynchronous = True` runs under trio. Both end the process at once when the socket closes, also in the middle of a
+computation: nothing may outlive a killed daemon. (A parent-death signal would not do: trio spawns from a worker thread, and the
+kernel would kill the child when that thread retires.)
 """
 
 import gc
@@ -16,21 +15,46 @@ import signal
 import socket
 import sys
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any, ClassVar, Protocol, get_type_hints
 
 import trio
 
-from swarmd.errors import SwarmdError, cause
-from swarmd.processes.frames import FrameReader, encode_frame
-from swarmd.processes.records import typed
+from swarmd.errors import Failure, SwarmdError, cause
+from swarmd.processes.frames import Dropped, FrameReader, Request, Told, encode_frame
+from swarmd.processes.values import typed
 
 # Events that may be dropped wait here when the daemon is slow; past it the oldest is dropped. One is at most 60 KB.
 EVENTS_MAX = 512
 _READ_BYTES = WRITE_BYTES = 1 << 18
+
+
+class Service(Protocol):
+    """What is served: the operations named in `OPS`. `emit` sends an event, a record, without blocking.
+
+    A service may also name operations that a blocking one serves `BESIDE` the others, and types of events that a slow daemon
+    `MAY_DROP`.
+    """
+
+    OPS: ClassVar[frozenset[str]]
+
+    def __init__(self, emit: Callable[[object], None], **args: object) -> None: ...
+
+
+class BlockingService(Service, Protocol):
+    """A service that computes."""
+
+    def start(self) -> object:
+        """Be ready for operations; the result is what the parent learns of it."""
+
+
+class AsynchronousService(Service, Protocol):
+    """A service that waits for many things at once."""
+
+    async def run(self, *, task_status: trio.TaskStatus[object]) -> None:
+        """Serve until cancelled; `task_status` is told what the parent learns of it."""
 
 
 def main(argv: list[str]) -> None:
@@ -41,7 +65,7 @@ def main(argv: list[str]) -> None:
     try:
         service = getattr(importlib.import_module(module), name)
     except SwarmdError as error:
-        sock.sendall(encode_frame({"id": 0, "error": describe(error)}))
+        sock.sendall(encode_frame(Told(0, None, Failure.of(error))))
         return
     if getattr(service, "asynchronous", False):
         trio.run(_serve_async, service, sock)
@@ -49,52 +73,40 @@ def main(argv: list[str]) -> None:
         _serve_blocking(service, sock)
 
 
-def describe(error: BaseException) -> dict[str, Any]:
-    """An exception as plain values: expected ones keep their kind and text, others their traceback."""
-    if isinstance(error, SwarmdError):
-        return {"kind": type(error).__name__, "what": error.what, "why": error.why, "fix": error.fix}
-    trace = "".join(traceback.format_exception(error))
-    return {"kind": "", "what": f"{type(error).__name__}: {error}", "why": trace, "fix": ""}
-
-
-def _serve_blocking(service_type: Any, sock: socket.socket) -> None:
-    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    beside: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+def _serve_blocking(service_type: type[BlockingService], sock: socket.socket) -> None:
+    requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+    beside: queue.SimpleQueue[Request] = queue.SimpleQueue()
     ops_beside: frozenset[str] = getattr(service_type, "BESIDE", frozenset())
-    service: Any = None
+    service: BlockingService | None = None
     lock = threading.Lock()
 
-    def send(message: dict[str, Any]) -> None:
+    def send(message: Told) -> None:
         with lock:
             sock.sendall(encode_frame(message))
 
     def emit(event: object) -> None:
-        send(_frame_of(event))
+        send(_told_of(event))
 
     def watch() -> None:
-        reader = FrameReader()
+        reader = FrameReader(Request)
         while data := _receive(sock):
             for request in reader.feed(data):
-                if request["op"] == "ping":
-                    send({"id": request["id"], "result": None})
-                else:
-                    (beside if request["op"] in ops_beside else requests).put(request)
+                (beside if request.op in ops_beside else requests).put(request)
         os._exit(0)
 
-    def serve(waiting: queue.SimpleQueue[dict[str, Any]]) -> None:
+    def serve(waiting: queue.SimpleQueue[Request]) -> None:
         nonlocal service
         while True:
             request = waiting.get()
             try:
-                if request["op"] == "start":
-                    service = service_type(emit, **request["args"])
+                if request.op == "start":
+                    service = service_type(emit, **request.args)
                     result = service.start()
                 else:
                     result = _operation(service, request)()
-                reply = {"id": request["id"], "result": result}
+                send(Told(request.id, result))
             except Exception as error:  # noqa: BLE001 - the boundary: whatever failed is the caller's to see, as data
-                reply = {"id": request["id"], "error": describe(error)}
-            send(reply)
+                send(Told(request.id, None, Failure.of(error)))
 
     threading.Thread(target=watch, name="socket", daemon=True).start()
     if ops_beside:
@@ -109,18 +121,18 @@ def _receive(sock: socket.socket) -> bytes:
         return b""
 
 
-def _operation(service: Any, request: dict[str, Any]) -> Callable[[], Any]:
+def _operation(service: Service | None, request: Request) -> Callable[[], Any]:
     """The operation that is asked for, with its arguments by their types."""
-    op = request["op"]
+    op = request.op
     if service is None or op not in service.OPS:
         raise SwarmdError(f"{type(service).__name__} has no operation {op!r}")
     function = getattr(service, op)
     hints = get_type_hints(function)
-    return partial(function, **{name: typed(hints[name], value) for name, value in request["args"].items()})
+    return partial(function, **{name: typed(hints[name], value) for name, value in request.args.items()})
 
 
-def _frame_of(event: object) -> dict[str, Any]:
-    return {"event": type(event).__name__, "data": event}
+def _told_of(event: object) -> Told:
+    return Told(type(event).__name__, event)
 
 
 class _Outbox:
@@ -131,12 +143,12 @@ class _Outbox:
     """
 
     def __init__(self) -> None:
-        self._kept: deque[dict[str, Any]] = deque()
-        self._events: deque[dict[str, Any]] = deque()
+        self._kept: deque[Told] = deque()
+        self._events: deque[Told] = deque()
         self._num_dropped = 0
         self._wake = trio.Event()
 
-    def put(self, message: dict[str, Any], *, may_drop: bool = False) -> None:
+    def put(self, message: Told, *, may_drop: bool = False) -> None:
         if may_drop and len(self._events) >= EVENTS_MAX:
             self._events.popleft()
             self._num_dropped += 1
@@ -155,47 +167,40 @@ class _Outbox:
         while self._kept:
             frames += encode_frame(self._kept.popleft())
         if self._num_dropped:
-            frames += encode_frame({"dropped": self._num_dropped})
+            frames += encode_frame(_told_of(Dropped(self._num_dropped)))
             self._num_dropped = 0
         while self._events and len(frames) < WRITE_BYTES:
             frames += encode_frame(self._events.popleft())
         return bytes(frames)
 
 
-async def _serve_async(service_type: Any, sock: socket.socket) -> None:
+async def _serve_async(service_type: type[AsynchronousService], sock: socket.socket) -> None:
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-    outbox, reader = _Outbox(), FrameReader()
+    outbox, reader = _Outbox(), FrameReader(Request)
     may_drop: tuple[type, ...] = getattr(service_type, "MAY_DROP", ())
-    service: Any = None
+    service: AsynchronousService | None = None
 
     def emit(event: object) -> None:
-        outbox.put(_frame_of(event), may_drop=isinstance(event, may_drop))
+        outbox.put(_told_of(event), may_drop=isinstance(event, may_drop))
 
-    async def answer(request: dict[str, Any]) -> None:
+    async def answer(request: Request) -> None:
+        nonlocal service
         try:
-            reply = {
-                "id": request["id"],
-                "result": await _operation(service, request)(),
-            }
+            if request.op == "start":
+                service = service_type(emit, **request.args)
+                result = await nursery.start(service.run)
+                settle()
+            else:
+                result = await _operation(service, request)()
+            outbox.put(Told(request.id, result))
         except Exception as error:  # noqa: BLE001 - the boundary: whatever failed is the caller's to see, as data
-            reply = {"id": request["id"], "error": describe(error)}
-        outbox.put(reply)
+            outbox.put(Told(request.id, None, Failure.of(cause(error))))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(outbox.write_to, stream)
         while data := await _receive_async(stream):
             for request in reader.feed(data):
-                if request["op"] == "start":
-                    try:
-                        service = service_type(emit, **request["args"])
-                        outbox.put({"id": request["id"], "result": await nursery.start(service.run)})
-                        settle()
-                    except Exception as error:  # noqa: BLE001 - the boundary, as above
-                        outbox.put({"id": request["id"], "error": describe(cause(error))})
-                elif request["op"] == "ping":
-                    outbox.put({"id": request["id"], "result": None})
-                else:
-                    nursery.start_soon(answer, request)
+                nursery.start_soon(answer, request)
     os._exit(0)
 
 

@@ -14,15 +14,16 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import trio
 
-from swarmd.errors import BY_NAME, ChildDied, LocalError, SwarmdError
-from swarmd.processes.frames import FrameReader, encode_frame
+from swarmd.errors import BY_NAME, ChildDied, Failure, LocalError, SwarmdError
+from swarmd.processes.frames import Dropped, FrameReader, Request, Told, encode_frame
+from swarmd.processes.values import typed
 
 # A child that was up this long is taken for healthy: its backoff starts over.
 HEALTHY_S = 60.0
@@ -43,7 +44,7 @@ class ChildSpec:
 
     name: str
     service: str
-    args: Callable[[], dict[str, Any]]
+    args: Callable[[], Mapping[str, object]]
     log_path: Path
     start_deadline_s: float = 300.0
     env: dict[str, str] = field(default_factory=dict)
@@ -64,12 +65,12 @@ class Child:
         self,
         spec: ChildSpec,
         *,
-        on_event: Callable[[str, list[object]], None] = lambda name, fields: None,
+        on_event: Callable[[str, object], None] = lambda name, fields: None,
         on_dropped: Callable[[int], None] = lambda num: None,
         on_restart: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.spec = spec
-        self.info: Any = None
+        self.info: object = None
         self.pid: int | None = None
         self.num_restarts = 0
         self._on_event, self._on_dropped, self._on_restart = on_event, on_dropped, on_restart
@@ -81,7 +82,7 @@ class Child:
         """Whether a started child is there to be called."""
         return self._connection is not None
 
-    async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
+    async def call(self, op: str, *, within_s: float | None = None, **args: object) -> object:
         """The result of one operation. Waits for a restart under way.
 
         Raises:
@@ -96,12 +97,12 @@ class Child:
         connection.fail("hang")
         raise ChildDied(f"{self.spec.name} did not answer {op!r} within {within_s} s and was replaced")
 
-    async def wait_ready(self) -> Any:
+    async def wait_ready(self) -> object:
         """What the child's start answered, once one is up."""
         await self._ready.wait()
         return self.info
 
-    async def run(self, *, task_status: trio.TaskStatus[Any] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED) -> None:
         """Start, serve and replace the child until cancelled. `started()` gets the first start's answer."""
         backoff_s, num_failed_starts, announced = BACKOFF_FIRST_S, 0, False
         async with trio.open_nursery() as readers:
@@ -116,7 +117,7 @@ class Child:
                     self._on_restart("start")
                     await trio.sleep(BACKOFF_MAX_S)
                     continue
-                connection.on_told, connection.on_closed = self._told, self._lost
+                connection.on_event, connection.on_closed = self._heard, self._lost
                 readers.start_soon(connection.read)
                 try:
                     self.info = await connection.start(self.spec)
@@ -153,11 +154,11 @@ class Child:
         if self._ready.is_set():
             self._ready = trio.Event()
 
-    def _told(self, message: dict[str, Any]) -> None:
-        if "dropped" in message:
-            self._on_dropped(message["dropped"])
+    def _heard(self, name: str, fields: object) -> None:
+        if name == Dropped.__name__:
+            self._on_dropped(typed(Dropped, fields).num)
         else:
-            self._on_event(message["event"], message["data"])
+            self._on_event(name, fields)
 
 
 class _Connection:
@@ -167,27 +168,27 @@ class _Connection:
         self.name, self.log_path = spec.name, spec.log_path
         self.closed = trio.Event()
         self.reason = "crash"
-        self.on_told: Callable[[dict[str, Any]], None] = lambda message: None
+        self.on_event: Callable[[str, object], None] = lambda name, fields: None
         self.on_closed: Callable[[], None] = lambda: None
         self._stream = stream
         self._lock = trio.Lock()
         self._next_id = 1
-        self._waiting: dict[int, tuple[trio.Event, list[dict[str, Any]]]] = {}
+        self._waiting: dict[int, tuple[trio.Event, list[Told]]] = {}
 
-    async def start(self, spec: ChildSpec) -> Any:
+    async def start(self, spec: ChildSpec) -> object:
         with trio.move_on_after(spec.start_deadline_s):
             return await self.call("start", spec.args())
         raise LocalError(
             f"{spec.name} was not ready within {spec.start_deadline_s} s", f"its log: {spec.log_path}"
         )
 
-    async def call(self, op: str, args: dict[str, Any]) -> Any:
+    async def call(self, op: str, args: Mapping[str, object]) -> object:
         number = 0 if op == "start" else self._next_id
         self._next_id += 1
         done, box = self._waiting[number] = (trio.Event(), [])
         try:
             async with self._lock:
-                frame = encode_frame({"id": number, "op": op, "args": args})
+                frame = encode_frame(Request(number, op, dict(args)))
                 # half a frame would corrupt the stream for everyone: whoever does not take a whole one is given up
                 with trio.CancelScope(shield=True, deadline=trio.current_time() + SEND_S_MAX) as sending:
                     await self._stream.send_all(frame)
@@ -202,21 +203,22 @@ class _Connection:
             raise ChildDied(
                 f"the {self.name} process ended while it was asked for {op!r}", tail(self.log_path)
             )
-        if "error" in box[0]:
-            raise _revive(self.name, box[0]["error"])
-        return box[0]["result"]
+        (told,) = box
+        if told.error is not None:
+            raise _revived(self.name, told.error)
+        return told.value
 
     async def read(self) -> None:
         """Deliver replies and events until the child closes its end."""
-        reader = FrameReader()
+        reader = FrameReader(Told)
         try:
             while data := await self._stream.receive_some(_READ_BYTES):
-                for message in reader.feed(bytes(data)):
-                    if "id" not in message:
-                        self.on_told(message)
-                    elif message["id"] in self._waiting:
-                        done, box = self._waiting[message["id"]]
-                        box.append(message)
+                for told in reader.feed(bytes(data)):
+                    if isinstance(told.of, str):
+                        self.on_event(told.of, told.value)
+                    elif told.of in self._waiting:
+                        done, box = self._waiting[told.of]
+                        box.append(told)
                         done.set()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
@@ -240,11 +242,11 @@ class _Connection:
             done.set()
 
 
-def _revive(name: str, error: dict[str, Any]) -> SwarmdError:
-    kind = BY_NAME.get(error["kind"])
-    if kind is not None:
-        return kind(error["what"], error["why"], error["fix"])
-    return LocalError(f"{name}: {error['what']}", error["why"])
+def _revived(name: str, failure: Failure) -> SwarmdError:
+    """The error of the child; one that nobody foresaw names the child."""
+    if failure.kind not in BY_NAME:
+        failure = failure._replace(what=f"{name}: {failure.what}")
+    return failure.error()
 
 
 async def _spawn(spec: ChildSpec) -> tuple[trio.Process, _Connection]:
@@ -283,7 +285,7 @@ async def _end(process: trio.Process, connection: _Connection) -> bool:
     return killed
 
 
-def _open_log(path: Path) -> Any:
+def _open_log(path: Path) -> BinaryIO:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
         path.replace(path.with_suffix(".log.1"))

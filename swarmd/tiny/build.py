@@ -18,12 +18,18 @@ next-token loss over the completions only, on one thread. About five minutes on 
 import math
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import torch
-from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.tiny import model_dir
@@ -34,7 +40,9 @@ from swarmd.tiny.tokenizer import build_tokenizer, fixed_phrases
 IGNORED = -100  # torch's cross-entropy skips this target
 
 
-def build(directory: Path, recipe: Recipe, manifest: Manifest, *, report: Any = print) -> None:
+def build(
+    directory: Path, recipe: Recipe, manifest: Manifest, *, report: Callable[[str], object] = print
+) -> None:
     """Train by `recipe` for `manifest` and write the Hugging Face folder to `directory`."""
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -51,7 +59,7 @@ def build(directory: Path, recipe: Recipe, manifest: Manifest, *, report: Any = 
     tokenizer.save_pretrained(directory)
 
 
-def new_model(recipe: Recipe, tokenizer: Any) -> Any:
+def new_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
     """A fresh Qwen2 decoder, seeded by torch's global generator."""
     heads = recipe.hidden_size // recipe.head_dim
     ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
@@ -75,7 +83,12 @@ def new_model(recipe: Recipe, tokenizer: Any) -> Any:
 
 
 def train(
-    model: Any, tokenizer: Any, corpus: list[list[Example]], recipe: Recipe, rng: random.Random, report: Any
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    corpus: list[list[Example]],
+    recipe: Recipe,
+    rng: random.Random,
+    report: Callable[[str], object],
 ) -> None:
     """Next-token training on the completions; every dataset has the same share of every batch."""
     optimizer = torch.optim.AdamW(
@@ -108,7 +121,7 @@ def schedule(progress: float) -> float:
 
 
 def pad(
-    prompts: list[list[int]], answers: list[list[int]], tokenizer: Any
+    prompts: list[list[int]], answers: list[list[int]], tokenizer: PreTrainedTokenizerFast
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Two (B, T) tensors: prompt, answer and end token, padded on the right; and the next token where the answer is trained."""
     rows = [

@@ -8,7 +8,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from swarmd.protocol.manifest import Manifest
 
@@ -42,7 +41,7 @@ def examples(
 
     spec = manifest.datasets[dataset]
     # item i of a dataset with seed 0 is item 0 of one with seed i: one instance serves every seed
-    source: Any = reasoning_gym.create_dataset(spec.name, seed=0, size=SEED_LIMIT, **spec.params)
+    source = reasoning_gym.create_dataset(spec.name, seed=0, size=SEED_LIMIT, **spec.params)
     found: list[Example] = []
     while len(found) < num:
         item = source[rng.randrange(SEED_LIMIT)]

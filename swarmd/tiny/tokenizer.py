@@ -10,7 +10,6 @@ The phrases are found in sampled prompts, not listed here: a changed manifest ne
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -47,7 +46,7 @@ def common_start(texts: Sequence[str]) -> str:
     return first[:length]
 
 
-def build_tokenizer(phrases: Iterable[str]) -> Any:
+def build_tokenizer(phrases: Iterable[str]) -> PreTrainedTokenizerFast:
     """A byte-level tokenizer in which each of `phrases` is one token; the end token closes a completion.
 
     The phrases are added tokens and nothing rests on the pre-tokenizer, because transformers rebuilds it as Qwen2's own when it

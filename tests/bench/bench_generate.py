@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from swarmd.clients.policy import Generated
 from swarmd.policy.generation.engine import Sampling
 from swarmd.policy.generation.transformers_engine import TransformersEngine
-from swarmd.processes.frames import FrameReader, encode_frame
-from swarmd.processes.records import typed
+from swarmd.processes.frames import FrameReader, Request, Told, encode_frame
+from swarmd.processes.values import typed
 from tests.bench.update_work import build_model
 from tests.policy.settings import config
 
@@ -168,16 +168,16 @@ class Worker:
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
             )
         theirs.close()
-        self._reader = FrameReader()
+        self._reader = FrameReader(Told)
 
     def call(self, op: str, **args: Any) -> Any:
-        self._socket.sendall(encode_frame({"id": 1, "op": op, "args": args}))
+        self._socket.sendall(encode_frame(Request(1, op, args)))
         while data := self._socket.recv(1 << 18):
-            for message in self._reader.feed(data):
-                if "error" in message:
-                    raise RuntimeError(f"{message['error']['what']}: {message['error']['why']}")
-                if "result" in message:
-                    return message["result"]
+            for told in self._reader.feed(data):
+                if told.error is not None:
+                    raise told.error.error()
+                if told.of == 1:
+                    return told.value
         raise RuntimeError(f"the worker ended with status {self._process.wait()}")
 
     def cpu_s(self) -> float:

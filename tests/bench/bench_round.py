@@ -25,8 +25,8 @@ from typing import Any
 
 from swarmd.clients.policy import Generated, OwnCompletion
 from swarmd.experience.rollouts import ScoredRollout
-from swarmd.processes.frames import FrameReader, encode_frame
-from swarmd.processes.records import typed
+from swarmd.processes.frames import FrameReader, Request, Told, encode_frame
+from swarmd.processes.values import typed
 from swarmd.protocol.manifest import load_manifest
 from swarmd.tiny.corpus import examples
 from tests.bench.update_work import save_policy
@@ -45,20 +45,20 @@ class Side:
     """A policy process of either kind."""
 
     def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket) -> None:
-        self._pid, self._sock, self._reader, self._number = process.pid, sock, FrameReader(), 0
+        self._pid, self._sock, self._reader, self._number = process.pid, sock, FrameReader(Told), 0
 
     def ask(self, op: str, **args: Any) -> Any:
         self._number += 1
-        self._sock.sendall(encode_frame({"id": self._number, "op": op, "args": args}))
+        self._sock.sendall(encode_frame(Request(self._number, op, args)))
         while True:
             data = self._sock.recv(1 << 20)
             if not data:
                 sys.exit(f"the process of {op} ended")
-            for message in self._reader.feed(data):
-                if "error" in message:
-                    sys.exit(f"{op} failed: {message['error']['what']}\n{message['error']['why']}")
-                if message.get("id") == self._number:
-                    return message["result"]
+            for told in self._reader.feed(data):
+                if told.error is not None:
+                    sys.exit(f"{op} failed: {told.error.error()}")
+                if told.of == self._number:
+                    return told.value
 
     def cpu_s(self) -> float:
         fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()

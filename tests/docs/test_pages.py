@@ -8,7 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from swarmd.cli.main import swarmd
+from swarmd.clients.policy import Saved, Updated
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import known_keys
+from swarmd.errors import Failure
 from swarmd.loops.record import EvaluationRecord, RoundRecord
 from tests.test_import_rules import MAY_IMPORT
 
@@ -78,15 +81,22 @@ def test_settings_named_in_prose_exist() -> None:
             assert key in known_keys() or key.split(".")[0] not in sections, f"{page.name}: {key}"
 
 
+UPDATED = Updated(1, Saved("round-1", Failure("", "", "", ""), 1.0), UpdateStats()).to_record()
+
+
 @pytest.mark.parametrize(
-    ("heading", "record"), [("A round", RoundRecord), ("An evaluation", EvaluationRecord)]
+    ("heading", "keys"),
+    [
+        ("A round", {*RoundRecord.__annotations__, *UPDATED}),
+        ("An evaluation", set(EvaluationRecord.__annotations__)),
+    ],
 )
-def test_the_page_of_records_lists_every_key_once(heading: str, record: type) -> None:
+def test_the_page_of_records_lists_every_key_once(heading: str, keys: set[str]) -> None:
     page = (
         (ROOT / "docs" / "reference" / "rounds.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
     )
     rows = re.findall(r"^\| (`.*?) \|", page, re.M)
-    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(record.__annotations__)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(keys)
 
 
 def test_there_are_commands_to_check() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.processes.frames import FrameReader, encode_frame
-from swarmd.processes.records import typed
 
 OWN = ScoredCompletion("<answer>4</answer>", True, 1.0, token_ids=(5, 6, 7), logprob_sum=-1.5, num_tokens=3)
 MEASURED = dataclasses.replace(OWN, token_logps=(-0.5, -0.25, -0.75))
@@ -15,8 +14,7 @@ ROLLOUT = ScoredRollout(b"a" * 32, 2, 41, "2 + 2?", (OWN, CUT, MEASURED), 1_700_
 
 
 def test_a_rollout_survives_a_frame_unchanged() -> None:
-    (message,) = FrameReader().feed(encode_frame({"result": ROLLOUT}))
-    assert typed(ScoredRollout, message["result"]) == ROLLOUT
+    assert FrameReader(ScoredRollout).feed(encode_frame(ROLLOUT)) == [ROLLOUT]
 
 
 def test_rewards_stand_in_the_order_of_completions() -> None:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from swarmd.policy.update import attention_flex
-from swarmd.policy.update.attention import AttentionLayout, plan_attention, prompt_sharing_attention
+from swarmd.policy.update.attention import AttentionLayout, layout_of, prompt_sharing_attention
 from swarmd.policy.update.packing import Segment
 from tests.gpu.case import DEVICE, GpuCase
 
@@ -38,7 +38,7 @@ class AttentionOnCuda(GpuCase):
         return [torch.randn(shape, device=DEVICE, dtype=dtype) for shape in shapes]
 
     def by_block(self, row: tuple[Segment, ...]) -> attention_flex.Attend:
-        layout = AttentionLayout(plan_attention(row, torch.device(DEVICE)).blocks)
+        layout = AttentionLayout(layout_of(row, torch.device(DEVICE)).blocks)
         return lambda *qkv: prompt_sharing_attention(nn.Module(), *qkv, None, layout=layout)[0].transpose(
             1, 2
         )
@@ -64,7 +64,7 @@ class AttentionOnCuda(GpuCase):
     def test_the_faster_one_is_taken_and_the_reason_is_kept(self) -> None:
         attention_flex._choices.clear()
         for row in ROWS.values():
-            layout = plan_attention(row, torch.device(DEVICE))
+            layout = layout_of(row, torch.device(DEVICE))
             self.assertIsNotNone(layout.flex)
             prompt_sharing_attention(nn.Module(), *self.states(row, torch.bfloat16), None, layout=layout)
         for line in attention_flex.choices():

@@ -36,7 +36,6 @@ class VllmOnCuda(GpuCase):
             eos_ids=[0, 2],
             batch_tokens_max=4096,
             context_tokens_max=256,
-            eager=True,
             can_sleep=True,
         )
         self.addCleanup(self.engine.close)

@@ -11,7 +11,6 @@ import trio
 
 from swarmd.clients.network import Accusation, NetworkOps, NetworkStats, Peer, Reach
 from swarmd.clients.policy import (
-    Failure,
     Generated,
     OwnCompletion,
     PolicyInfo,
@@ -24,7 +23,7 @@ from swarmd.clients.policy import (
 )
 from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
 from swarmd.clients.update_stats import UpdateStats
-from swarmd.errors import ChildDied, SwarmdError
+from swarmd.errors import ChildDied, Failure, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES

@@ -17,7 +17,7 @@ from swarmd.clients.events import (
 )
 from swarmd.node.events import heard
 from swarmd.node.memory_plan import MemoryPlan
-from swarmd.processes.frames import FrameReader, encode_frame
+from swarmd.processes.frames import FrameReader, Told, encode_frame
 from tests.loops.parts import Loops
 
 ACCEPTED = Accepted(b"data", "peer", author_connected=True)
@@ -59,5 +59,5 @@ def test_every_kind_of_event_comes_out_of_a_frame_as_it_went_in() -> None:
     events: list[Event] = [ACCEPTED, *SAID]
     assert {type(event) for event in events} == set(get_args(Event))
     for event in events:
-        (message,) = FrameReader().feed(encode_frame({"event": type(event).__name__, "data": event}))
-        assert event_of(message["event"], message["data"]) == event
+        (told,) = FrameReader(Told).feed(encode_frame(Told(type(event).__name__, event)))
+        assert event_of(told.of, told.value) == event

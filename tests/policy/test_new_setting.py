@@ -26,21 +26,19 @@ from swarmd.policy.update.rank import Rank
 from swarmd.processes.frames import FrameReader, encode_frame
 from swarmd.protocol.manifest import load_manifest
 
-class Answers:
-    def send(self, message, tensors=None): pass
-
 tree, model_dir, place_of = sys.argv[1:4]
 assert Path(swarmd.__file__).is_relative_to(tree), swarmd.__file__
 flags = {"policy.model": model_dir, "policy.device": "cpu", "swarm.solo": "true", "update.novelty": "0.75"}
 config = load_config(flags=flags, environ={})
 specs = child_specs(config, DataDir(Path(place_of)), seed=bytes(32), manifest=load_manifest("tiny"),
     model_dir=Path(model_dir), placement=place("auto", "cpu", 0))
-(args,) = FrameReader().feed(encode_frame(specs["generation"].args()))
+(args,) = FrameReader(dict).feed(encode_frame(specs["generation"].args()))
 policy = PolicyService(lambda name, data: None, **args)
 policy.start()
 learner = policy._learner.learner
-rank = Rank(Answers())
-rank.on_start(model_dir, "cpu", learner.config.model_dump_json(), list(learner.how))
+how = list(learner.how)
+rank = Rank(print, model_dir=model_dir, device="cpu", config=learner.config.model_dump_json(), how=how)
+rank.start()
 print(learner.config.update.novelty, rank._learner.config.update.novelty, "| `novelty` |" in reference())
 try:
     load_config(flags={"update.novelty": "1.5"}, environ={})

@@ -6,7 +6,7 @@ On a CPU transformers is the default: vLLM's CPU build is slower for small model
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from swarmd.config import PolicySettings
 from swarmd.errors import ConfigError, LocalError, StateError
@@ -16,6 +16,9 @@ from swarmd.policy.model.loading import context_tokens_max
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.state.shapes import ModelShapes
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 def open_engine(
     policy: PolicySettings,
@@ -23,7 +26,7 @@ def open_engine(
     device: str,
     model_dir: Path,
     tokeniser: Tokeniser,
-    model: Callable[[], Any],
+    model: "Callable[[], PreTrainedModel]",
     can_sleep: bool = False,
 ) -> tuple[Engine, str]:
     """The engine, and why it is not vLLM where `auto` would have liked that; empty otherwise.

@@ -3,11 +3,10 @@
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache
+from transformers import Cache, DynamicCache, PreTrainedModel
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Decoder:
         pad_id: fills prompts up on the left; never attended to.
     """
 
-    def __init__(self, model: Any, pad_id: int) -> None:
+    def __init__(self, model: PreTrainedModel, pad_id: int) -> None:
         self.model = model
         self.pad_id = pad_id
         self.device = next(model.parameters()).device
@@ -63,12 +62,12 @@ class Decoder:
     def forward(self, ids_RT: Tensor, mask: Tensor, cache: DynamicCache) -> Tensor:
         """Logits (R, V) at the last position; appends T positions to the cache. The mask covers cache and ids."""
         self.use_attention(self.attention)
-        arguments: dict[str, Any] = {"attention_mask": mask}
+        arguments = {"attention_mask": mask}
         if self.takes_positions:
             arguments["position_ids"] = (mask.cumsum(1) - 1).clamp_(min=0)[:, -ids_RT.shape[1] :]
         return self.call(ids_RT, cache, **arguments)
 
-    def call(self, ids_RT: Tensor, cache: Cache, **arguments: Any) -> Tensor:
+    def call(self, ids_RT: Tensor, cache: Cache, **arguments: object) -> Tensor:
         """Logits (R, V) at the last position, with whatever else the model is to be given."""
         output = self.model(
             input_ids=ids_RT, past_key_values=cache, use_cache=True, **self._last_only, **arguments

@@ -51,10 +51,11 @@ class Engine(Protocol):
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[list[Sampled]]:
         """`num_completions` for each prompt's ids, in order. Equal arguments and weights give equal completions.
 
+        A prompt that fills the context gets empty, unfinished completions.
+
         Raises:
             OutOfMemory: not even one completion at a time fits.
         """
-        ...
 
     def load_weights(self, weights: "Path | Mapping[str, Tensor]", policy_version: int) -> None:
         """Take new weights: a safetensors file, a folder with one, or live tensors by name, which are copied.
@@ -64,15 +65,12 @@ class Engine(Protocol):
         Raises:
             StateError: unreadable, or names or shapes do not fit; nothing has been changed then.
         """
-        ...
 
     def sleep(self) -> bool:
         """Give back what memory the engine can while the other role works.
 
         Returns whether the weights went with it: then `load_weights` must come before `generate`.
         """
-        ...
 
     def close(self) -> None:
         """Free everything. The engine is not used afterwards."""
-        ...

@@ -12,7 +12,7 @@ _COMPACT_ONE_IN = 8
 
 
 class PaddedRows:
-    """See `rows.Rows`. All rows are as wide as the longest, so none joins a batch under way."""
+    """See `rows.Rows`. All rows are as wide as the longest, so none joins a batch under way. `append` takes over the cache."""
 
     refills = False
 
@@ -22,7 +22,6 @@ class PaddedRows:
         self._places: list[int] = []
 
     def append(self, prefilled: Prefilled, owners: Sequence[int]) -> None:
-        """Begin with row i after prompt `owners[i]`; takes over the cache."""
         assert not self._places, "rows cannot join a batch under way"
         index = torch.tensor(owners, device=self._decoder.device)
         self._cache, self._mask = prefilled.cache, prefilled.mask[index]
@@ -30,7 +29,6 @@ class PaddedRows:
         self._places = list(range(len(owners)))
 
     def keep(self, order: Sequence[int]) -> None:
-        """Row i becomes what row `order[i]` was; those not named are gone, from memory some time later."""
         self._places = [self._places[row] for row in order]
         if len(self._mask) - len(order) >= max(1, len(self._mask) // _COMPACT_ONE_IN):
             index = torch.tensor(self._places, device=self._decoder.device)
@@ -39,7 +37,6 @@ class PaddedRows:
             self._places = list(range(len(order)))
 
     def forward(self, tokens: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
-        """Logits (rows, V) after one more token each. Positions are those that the mask says."""
         places = torch.tensor(self._places, device=self._decoder.device)
         ids = torch.full((len(self._mask), 1), self._decoder.pad_id, device=self._decoder.device)
         ids[places, 0] = torch.tensor(tokens, device=self._decoder.device)

@@ -29,15 +29,12 @@ class Rows(Protocol):
 
     def append(self, prefilled: Prefilled, owners: Sequence[int]) -> None:
         """Add rows after the present ones: one after prompt `owners[i]` of those prefilled, for each i."""
-        ...
 
     def keep(self, order: Sequence[int]) -> None:
         """Row i becomes what row `order[i]` was, which is i or above; those not named are gone."""
-        ...
 
     def forward(self, tokens: Sequence[int], positions: Sequence[int]) -> Tensor:
         """Logits (rows, V) after one more token each, which has the row's next position."""
-        ...
 
 
 def choose_rows(decoder: Decoder) -> Callable[[int], Rows]:

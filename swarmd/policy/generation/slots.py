@@ -5,14 +5,14 @@ With one query a row, the query heads that share a key head are taken as so many
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AttentionInterface, Cache
+from transformers import AttentionInterface, Cache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from swarmd.policy.fast_paths import UnsupportedAttention, refuse_foreign_terms
 from swarmd.policy.generation.decoder import Decoder, Prefilled
 
 SLOTS = "swarmd_slots"
@@ -20,14 +20,6 @@ SLOTS = "swarmd_slots"
 # Buffers grow by half of what they are, and by at least so many positions. Growing copies them: by a tenth, that would be seen in
 # a long completion; by as much again, half of the memory may lie idle.
 _GROW_TOKENS_MIN = 64
-
-# Keyword arguments that change attention in ways `slot_attention` does not reproduce. Soft caps are among them: transformers
-# applies them in some of its implementations and not in others.
-FOREIGN_TERMS = ("softcap", "s_aux", "position_bias", "cache")
-
-
-class UnsupportedAttention(ValueError):
-    """The model's attention or cache has a term that slots do not reproduce."""
 
 
 class SlotCache(Cache):  # type: ignore[misc]
@@ -99,7 +91,7 @@ class SlotCache(Cache):  # type: ignore[misc]
         return self._visible[self.windows[layer]]
 
     def update(
-        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: object, **kwargs: object
     ) -> tuple[Tensor, Tensor]:
         """Write one token a row; the rows' keys and values, up to the longest."""
         keys, values = self._buffers[layer_idx]
@@ -122,16 +114,14 @@ def slot_attention(
     *,
     slots: SlotCache,
     scaling: float | None = None,
-    **foreign: Any,
+    **foreign: object,
 ) -> tuple[Tensor, None]:
     """Attention of one query a row, (rows, heads, 1, dim) in and (rows, 1, heads, dim) out, as transformers' interface wants it.
 
     Raises:
-        UnsupportedAttention: the model passes a term that this function would silently drop.
+        UnsupportedAttention: see `refuse_foreign_terms`.
     """
-    for name in FOREIGN_TERMS:
-        if foreign.get(name) is not None:
-            raise UnsupportedAttention(f"attention uses {name}")
+    refuse_foreign_terms(foreign)
     num_rows, num_heads, _, dim = query.shape
     num_key_heads = key.shape[1]
     grouped = query.reshape(num_rows, num_key_heads, num_heads // num_key_heads, dim)
@@ -145,12 +135,7 @@ AttentionInterface.register(SLOTS, slot_attention)
 
 
 class SlotRows:
-    """See `rows.Rows`.
-
-    Args:
-        decoder: the model.
-        num_slots: most rows at a time.
-    """
+    """See `rows.Rows`; at most `num_slots` rows at a time, of which `keep` copies only those that move."""
 
     refills = True
 
@@ -161,7 +146,6 @@ class SlotRows:
         self._lengths: list[int] = []
 
     def append(self, prefilled: Prefilled, owners: Sequence[int]) -> None:
-        """Add rows after the present ones, one for each prompt of `owners`."""
         if self._cache is None:
             self._cache = SlotCache(prefilled, self._num_slots, chunked=_is_chunked(self._decoder.model))
         self._cache.reserve(max(prefilled.lengths[owner] for owner in owners) + 1)
@@ -170,7 +154,6 @@ class SlotRows:
             self._lengths.append(prefilled.lengths[owner])
 
     def keep(self, order: Sequence[int]) -> None:
-        """Row i becomes what row `order[i]` was; those not named are gone. Only rows that move are copied."""
         assert self._cache is not None, "there are no rows"
         for target, source in enumerate(order):
             if source != target:
@@ -179,7 +162,6 @@ class SlotRows:
         self._lengths = [self._lengths[row] for row in order]
 
     def forward(self, tokens: Sequence[int], positions: Sequence[int]) -> Tensor:
-        """Logits (rows, V) after one more token each."""
         assert self._cache is not None, "there are no rows"
         column = self._cache.begin_step(positions, self._decoder.device)
         self._lengths = [position + 1 for position in positions]
@@ -194,5 +176,5 @@ class SlotRows:
         )
 
 
-def _is_chunked(model: Any) -> bool:
+def _is_chunked(model: PreTrainedModel) -> bool:
     return "chunked_attention" in (getattr(model.config.get_text_config(), "layer_types", None) or ())

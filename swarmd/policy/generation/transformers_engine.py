@@ -8,11 +8,11 @@ sampled from.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from swarmd.errors import OutOfMemory
 from swarmd.policy.generation.batch import Batch, Completion
@@ -39,7 +39,7 @@ class TransformersEngine:
 
     def __init__(
         self,
-        model: Any,
+        model: PreTrainedModel,
         *,
         eos_ids: Iterable[int],
         pad_id: int,
@@ -53,11 +53,7 @@ class TransformersEngine:
         self._new_rows: Callable[[int], Rows] | None = None
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[list[Sampled]]:
-        """`num_completions` for each prompt, in order. A prompt that fills the context gets empty, unfinished completions.
-
-        Raises:
-            OutOfMemory: not even one row at a time fits; until then batches are halved, and stay so.
-        """
+        """See `Engine`. Where a batch does not fit in memory, batches are half as large from then on."""
         count = sampling.num_completions
         numbers = torch.Generator().manual_seed(sampling.seed)
         uniform_RT = torch.rand(

@@ -9,7 +9,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -20,6 +20,12 @@ from swarmd.policy.generation.engine import Sampled, Sampling
 from swarmd.policy.generation.vllm_process import end_process, prepare_environment, restore_crash_signals
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.state.weights import FILE_NAME
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+    from vllm import CompletionOutput, SamplingParams
+    from vllm.inputs.engine import TokensInput
+    from vllm.v1.engine.llm_engine import LLMEngine
 
 # Of vLLM, which renames what is used here from one to the next; pyproject.toml says the same.
 RELEASES = ("0.32", "0.33")
@@ -45,7 +51,6 @@ class VllmEngine:
         eos_ids: ids that end a completion.
         batch_tokens_max: prompt and completion tokens that the cache holds at once; also the longest row.
         context_tokens_max: what prompt and completion together may not exceed.
-        eager: no CUDA graphs and no compilation: slower, with less memory. A CPU is always eager.
         can_sleep: `sleep` frees the memory of weights and cache (CUDA only).
         give_up: ends the process when vLLM failed in the middle of something.
 
@@ -65,7 +70,6 @@ class VllmEngine:
         eos_ids: Iterable[int],
         batch_tokens_max: int,
         context_tokens_max: int,
-        eager: bool = False,
         can_sleep: bool = False,
         give_up: Callable[[LocalError], NoReturn] | None = None,
     ) -> None:
@@ -86,7 +90,6 @@ class VllmEngine:
                 device=device,
                 context_tokens_max=self._context_tokens_max,
                 batch_tokens_max=batch_tokens_max,
-                eager=eager or device == "cpu",
                 can_sleep=self._can_sleep,
             )
         except Exception as error:  # any library under vLLM may fail here; the caller falls back or ends
@@ -101,11 +104,9 @@ class VllmEngine:
             restore_crash_signals()
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[list[Sampled]]:
-        """`num_completions` for each prompt, in order. A prompt that fills the context gets empty, unfinished completions.
+        """See `Engine`. The seed of a completion follows from `sampling.seed` and its place; earlier prompts' cache is dropped."""
+        from vllm import RequestOutput
 
-        The seeds of single completions follow from `sampling.seed` and their place, and what the engine has cached of earlier
-        prompts is forgotten, so equal calls take equal paths.
-        """
         if self._asleep:
             raise LocalError("the engine sleeps", "its weights were given back", "load weights first")
         found = [[Sampled() for _ in range(sampling.num_completions)] for _ in prompts]
@@ -115,10 +116,11 @@ class VllmEngine:
                 room = min(sampling.tokens_max, self._context_tokens_max - len(prompt))
                 if room > 0:
                     parameters = self._parameters(sampling, index, room)
-                    tokens = {"type": "token", "prompt_token_ids": list(prompt)}
+                    tokens: TokensInput = {"type": "token", "prompt_token_ids": list(prompt)}
                     self._engine.add_request(str(index), tokens, parameters)
             while self._engine.has_unfinished_requests():
                 for output in self._engine.step():
+                    assert isinstance(output, RequestOutput)
                     made = [self._sampled(completion) for completion in output.outputs]
                     # of equal ones, when nothing is left to chance, vLLM makes only the first
                     found[int(output.request_id)] = [
@@ -129,13 +131,7 @@ class VllmEngine:
         return found
 
     def load_weights(self, weights: Path | Mapping[str, Tensor], policy_version: int) -> None:
-        """Replace the weights in place, and forget everything that was computed with the old ones.
-
-        Live tensors are copied before this returns. Types may differ from the engine's and are converted.
-
-        Raises:
-            StateError: unreadable, or names or shapes do not fit; the engine is as it was.
-        """
+        """See `Engine`. Types may differ from the engine's and are converted."""
         if isinstance(weights, Path):
             file = weights / FILE_NAME if weights.is_dir() else weights
             try:
@@ -150,7 +146,6 @@ class VllmEngine:
             self._replace(iter(weights.items()), policy_version)
 
     def sleep(self) -> bool:
-        """Give back the memory of weights and cache, where the engine was opened so; True when it did."""
         if self._can_sleep and not self._asleep:
             try:
                 self._engine.sleep(level=2)
@@ -183,7 +178,7 @@ class VllmEngine:
         except Exception as error:  # noqa: BLE001 - vLLM is left with a mixture of old, new and empty tensors
             self._give_up(_ruined("taking new weights", error))
 
-    def _parameters(self, sampling: Sampling, index: int, room: int) -> Any:
+    def _parameters(self, sampling: Sampling, index: int, room: int) -> "SamplingParams":
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -200,7 +195,10 @@ class VllmEngine:
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
 
-    def _sampled(self, made: Any) -> Sampled:
+    def _sampled(self, made: "CompletionOutput") -> Sampled:
+        from vllm.logprobs import FlatLogprobs
+
+        assert isinstance(made.logprobs, FlatLogprobs)  # as `_parameters` asks
         ids = list(made.token_ids)
         return Sampled(ids, list(made.logprobs.logprobs), bool(ids) and ids[-1] in self._eos_ids)
 
@@ -211,14 +209,14 @@ def seed_of(seed: int, index: int) -> int:
     return int.from_bytes(digest[:8], "little") >> 2
 
 
-def cache_bytes_per_token(config: Any, bytes_per_value: int) -> int:
+def cache_bytes_per_token(config: "PretrainedConfig", bytes_per_value: int) -> int:
     """Keys and values of one token in all layers."""
     text = config.get_text_config()
     num_heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     return int(2 * text.num_hidden_layers * num_heads * head_size(text) * bytes_per_value)
 
 
-def head_size(config: Any) -> int:
+def head_size(config: "PretrainedConfig") -> int:
     """The size of one attention head."""
     text = config.get_text_config()
     return int(getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads)
@@ -230,9 +228,8 @@ def _open(
     device: str,
     context_tokens_max: int,
     batch_tokens_max: int,
-    eager: bool,
     can_sleep: bool,
-) -> Any:
+) -> "LLMEngine":
     from transformers import AutoConfig
     from vllm import EngineArgs
     from vllm.platforms import current_platform
@@ -258,7 +255,7 @@ def _open(
         gpu_memory_utilization=0.01,
         max_num_seqs=_SEQUENCES_MAX,
         max_num_batched_tokens=max(_FORWARD_TOKENS_MAX, _SEQUENCES_MAX),
-        enforce_eager=eager,
+        enforce_eager=kind == "cpu",
         enable_sleep_mode=can_sleep,
         # The log-probs of what was sampled from: after the temperature. The folder's own sampling settings and further end tokens
         # are not taken over; the end tokens come with each request.

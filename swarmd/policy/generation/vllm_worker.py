@@ -1,17 +1,20 @@
 """What vLLM mixes into its worker class, by this module's dotted name: the taking of new weights. Imports nothing heavy."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
 
 class TakesWeights:
     """Methods beside vLLM's own, called by name through `collective_rpc`; the prefix keeps clear of vLLM's names."""
 
-    reload_weights: Any
-    model_runner: Any
+    reload_weights: "Callable[..., None]"
+    model_runner: "GPUModelRunner"
 
     def swarmd_take_weights(self, tensors: Iterator[tuple[str, "Tensor"]]) -> None:
         """Replace the weights in place by `tensors`, which carry the names and shapes of the model's folder.
@@ -29,11 +32,10 @@ class TakesWeights:
         """
         from vllm.platforms import current_platform
 
-        model = self.model_runner.get_model()
-        head = getattr(model, "lm_head", None)
+        head = getattr(self.model_runner.get_model(), "lm_head", None)
         if not current_platform.is_cpu() or head is None:
             return
-        if getattr(model.config.get_text_config(), "tie_word_embeddings", False):
+        if getattr(self.model_runner.model_config.hf_text_config, "tie_word_embeddings", False):
             from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 
             dispatch_cpu_unquantized_gemm(head, remove_weight=False)

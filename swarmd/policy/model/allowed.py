@@ -8,7 +8,6 @@ Whatever names code is refused with its key; whatever names a place, or is a lib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from swarmd.errors import ModelUnavailable
 
@@ -70,11 +69,11 @@ _DEPTH_MAX = 24
 class Allowed:
     """What is left of a file: its keys that may be read, and the names of those that are left out."""
 
-    content: Mapping[str, Any]
+    content: Mapping[str, object]
     left_out: list[str] = field(default_factory=list)
 
 
-def allow(name: str, file: str, content: Mapping[str, Any]) -> Allowed:
+def allow(name: str, file: str, content: Mapping[str, object]) -> Allowed:
     """What of a parsed JSON file of a model's folder may be read.
 
     Args:
@@ -97,7 +96,7 @@ def allow(name: str, file: str, content: Mapping[str, Any]) -> Allowed:
     return Allowed(kept, left_out)
 
 
-def _refusal(key: str, value: Any) -> str:
+def _refusal(key: str, value: object) -> str:
     """Why this key stops the whole model; empty when it does not."""
     if not value:
         return ""
@@ -112,7 +111,7 @@ def _refusal(key: str, value: Any) -> str:
     return ""
 
 
-def _nested_refusal(value: Any, depth: int = 0) -> str:
+def _nested_refusal(value: object, depth: int = 0) -> str:
     if depth > _DEPTH_MAX:
         return f"it is nested deeper than {_DEPTH_MAX}"
     if isinstance(value, Mapping):
@@ -124,7 +123,7 @@ def _nested_refusal(value: Any, depth: int = 0) -> str:
     return next(filter(None, found), "")
 
 
-def _may_be_read(file: str, key: str, value: Any) -> bool:
+def _may_be_read(file: str, key: str, value: object) -> bool:
     if file == "chat_template.json":
         return key == "chat_template" and isinstance(value, str)
     if file == "special_tokens_map.json":
@@ -140,7 +139,7 @@ def _may_be_read(file: str, key: str, value: Any) -> bool:
     return all(_WORD.fullmatch(text) for text in _texts(value))
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     """Every text in a value; of a mapping within, the keys too."""
     if isinstance(value, str):
         yield value

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from swarmd.errors import ModelUnavailable
 from swarmd.files.reading import read_within
@@ -53,7 +53,7 @@ class ResolvedModel:
     architecture: str
     has_chat_template: bool
     num_parameters: int | None
-    config: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False, compare=False)
+    config: Mapping[str, object] = field(default_factory=dict, repr=False, hash=False, compare=False)
 
 
 def read_folder(
@@ -93,7 +93,7 @@ def read_folder(
     )
 
 
-def _check_layers(name: str, config: Mapping[str, Any], num_tensors: int) -> None:
+def _check_layers(name: str, config: Mapping[str, object], num_tensors: int) -> None:
     """A library makes a layer at a time before it looks for weights, until the memory is full."""
     for key, found in _numbers(config):
         if _LAYERS.fullmatch(key) and found > num_tensors:
@@ -104,7 +104,7 @@ def _check_layers(name: str, config: Mapping[str, Any], num_tensors: int) -> Non
             )
 
 
-def _numbers(value: Any) -> Iterator[tuple[str, int]]:
+def _numbers(value: object) -> Iterator[tuple[str, int]]:
     """Every integer of a config with its key, also those of configs within it, such as that of the text part."""
     for key, part in value.items() if isinstance(value, Mapping) else ():
         if isinstance(part, int):
@@ -113,7 +113,7 @@ def _numbers(value: Any) -> Iterator[tuple[str, int]]:
             yield from _numbers(inner)
 
 
-def check_architecture(name: str, config: Mapping[str, Any]) -> str:
+def check_architecture(name: str, config: Mapping[str, object]) -> str:
     """The architecture's class name.
 
     Raises:
@@ -223,7 +223,7 @@ def plain_file(name: str, path: Path, file: str) -> Path | None:
     return found
 
 
-def read_json(name: str, file: Path) -> dict[str, Any]:
+def read_json(name: str, file: Path) -> dict[str, object]:
     """A JSON object of a model's folder. Raises ModelUnavailable, naming the file."""
     try:
         if plain_file(name, file.parent, file.name) is None:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from swarmd.errors import DiskFull, ModelUnavailable, Temporary
 from swarmd.policy.model.allowed import INDEX_FILE, JSON_FILES, LICENCES, OTHER_FILES
@@ -148,12 +147,12 @@ def _unreachable(repo_id: str, error: BaseException) -> Temporary:
     )
 
 
-def _progress_class(told: Callable[[int, int], None]) -> Any:
+def _progress_class(told: Callable[[int, int], None]) -> type[object]:
     """A tqdm class that shows nothing and reports bytes to `told`."""
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     class Progress(tqdm):  # type: ignore[misc]
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
+        def __init__(self, *args: object, **kwargs: object) -> None:
             kwargs.pop("name", None)
             self._in_bytes = kwargs.get("unit") == "B"
             self._reported_s = 0.0

@@ -3,7 +3,7 @@
 import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from swarmd.errors import ModelUnavailable, NoDevice, OutOfMemory
 from swarmd.policy.memory import is_out_of_memory
@@ -13,6 +13,7 @@ from swarmd.policy.model.tokenise import Tokeniser
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PretrainedConfig, PreTrainedModel
 
 # Without a limit in its config a model is given this much context; only the cache's memory depends on it.
 _CONTEXT_TOKENS_MAX = 32768
@@ -30,9 +31,8 @@ def load_tokeniser(path: Path) -> Tokeniser:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-        eos: Any = None
-        if (path / "generation_config.json").is_file():
-            eos = GenerationConfig.from_pretrained(path, local_files_only=True).eos_token_id
+        named = (path / "generation_config.json").is_file()
+        eos = GenerationConfig.from_pretrained(path, local_files_only=True).eos_token_id if named else None
         eos_ids = eos if isinstance(eos, list) else [eos] if eos is not None else []
         if strange := [one for one in eos_ids if type(one) is not int]:
             raise ValueError(f"the generation config names {strange[0]!r} as an end token")
@@ -43,7 +43,7 @@ def load_tokeniser(path: Path) -> Tokeniser:
         raise ModelUnavailable(f"the tokenizer in {path} cannot be used", str(error)) from error
 
 
-def load_model(path: Path, device: str) -> Any:
+def load_model(path: Path, device: str) -> "PreTrainedModel":
     """The causal language model of a folder on `device`: float32 on a CPU, bfloat16 on an accelerator.
 
     Where the model is narrower than float32, the learner keeps master weights that are not.
@@ -131,6 +131,6 @@ def check_device(device: str) -> None:
         raise NoDevice("torch cannot use mps", f"torch {torch.__version__}")
 
 
-def context_tokens_max(config: Any) -> int:
+def context_tokens_max(config: "PretrainedConfig") -> int:
     """What prompt and completion together may not exceed."""
     return int(getattr(config.get_text_config(), "max_position_embeddings", None) or _CONTEXT_TOKENS_MAX)

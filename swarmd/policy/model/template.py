@@ -10,7 +10,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from swarmd.errors import ModelUnavailable
 
@@ -42,7 +41,7 @@ class ChatFrame:
         return f"{self.before}{question.strip() if self.trims else question}{self.after}"
 
 
-def read_frame(template: str, tokens: Mapping[str, Any]) -> ChatFrame:
+def read_frame(template: str, tokens: Mapping[str, object]) -> ChatFrame:
     """Run a chat template on two questions, and see what it does with them.
 
     Args:

@@ -7,9 +7,14 @@ import json
 import resource
 import sys
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from swarmd.policy.model.template import QUESTION, RENDERED_CHARS_MAX, SPACED
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from jinja2.nodes import Node
+    from jinja2.parser import Parser
 
 # The interpreter with Jinja takes 60 MB of address space, and a fifth of a second.
 _MEMORY_BYTES, _CPU_S = 512 * 2**20, 5
@@ -66,7 +71,7 @@ def _rendered(template: str, question: str, names: dict[str, str]) -> str:
     return "".join(parts)
 
 
-def _environment() -> Any:
+def _environment() -> "Environment":
     """What the templates of the transformers library are written for."""
     from jinja2 import TemplateError
     from jinja2.ext import Extension, loopcontrols
@@ -77,15 +82,23 @@ def _environment() -> Any:
 
         tags = {"generation"}  # noqa: RUF012 - Jinja's own way to name it
 
-        def parse(self, parser: Any) -> Any:
+        def parse(self, parser: "Parser") -> "Node | list[Node]":
             next(parser.stream)
             return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
     def fail(message: str) -> NoReturn:
         raise TemplateError(message)
 
-    def as_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:
-        return json.dumps(value, ensure_ascii=ensure_ascii, **options)
+    def as_json(
+        value: object,
+        ensure_ascii: bool = False,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        sort_keys: bool = False,
+    ) -> str:
+        return json.dumps(
+            value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        )
 
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]

@@ -5,9 +5,12 @@ stranger who writes "<|im_end|>" has written ten characters, not the end of a tu
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from swarmd.policy.model.template import ChatFrame, read_frame
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 class Tokeniser:
@@ -22,7 +25,7 @@ class Tokeniser:
         ModelUnavailable: its chat template cannot be used.
     """
 
-    def __init__(self, tokenizer: Any, eos_ids: Sequence[int] = ()) -> None:
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase", eos_ids: Sequence[int] = ()) -> None:
         own = tokenizer.eos_token_id
         self.eos_ids: frozenset[int] = frozenset(eos_ids) | (frozenset() if own is None else {own})
         if not self.eos_ids:

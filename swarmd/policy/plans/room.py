@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -29,7 +29,9 @@ class Room:
     why: str = ""
 
 
-def look(device: str, *, nvml: Any = None, proc: Path = Path("/proc"), cgroup: Path = _CGROUP) -> Room:
+def look(
+    device: str, *, nvml: ModuleType | None = None, proc: Path = Path("/proc"), cgroup: Path = _CGROUP
+) -> Room:
     """The room on `cpu`, `mps`, `cuda` or `cuda:N`.
 
     Args:
@@ -62,7 +64,7 @@ def _host_room(proc: Path, cgroup: Path) -> Room:
     return Room(total, free)
 
 
-def _gpu_room(index: int, nvml: Any, environ: Mapping[str, str], proc: Path) -> Room:
+def _gpu_room(index: int, nvml: ModuleType | None, environ: Mapping[str, str], proc: Path) -> Room:
     try:
         nvml = nvml or importlib.import_module("pynvml")
     except ImportError:
@@ -85,7 +87,7 @@ def _gpu_room(index: int, nvml: Any, environ: Mapping[str, str], proc: Path) -> 
     )
 
 
-def _handle(nvml: Any, index: int, visible: str | None) -> Any:
+def _handle(nvml: ModuleType, index: int, visible: str | None) -> object:
     """CUDA counts the devices that it was left, NVML all of them."""
     names = [part.strip() for part in visible.split(",") if part.strip()] if visible else []
     if index >= len(names):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from swarmd.policy.model.folder import ResolvedModel
 
@@ -66,7 +65,7 @@ def read_shape(model: ResolvedModel) -> ModelShape | None:
     return shape_of(model.config, num_parameters=model.num_parameters)
 
 
-def shape_of(config: Mapping[str, Any], *, num_parameters: int | None = None) -> ModelShape | None:
+def shape_of(config: Mapping[str, object], *, num_parameters: int | None = None) -> ModelShape | None:
     """The shape that a config.json describes; None where a size is missing under every name that we know.
 
     Args:
@@ -100,7 +99,7 @@ def shape_of(config: Mapping[str, Any], *, num_parameters: int | None = None) ->
 
 
 def _num_in_layer(
-    config: Mapping[str, Any], hidden: int, intermediate: int, heads: int, kv_heads: int, head_dim: int
+    config: Mapping[str, object], hidden: int, intermediate: int, heads: int, kv_heads: int, head_dim: int
 ) -> int:
     """Attention, gated MLP, two norms, and the biases that Qwen2 alone of the common families has."""
     queries, keys = heads * head_dim, kv_heads * head_dim
@@ -110,7 +109,7 @@ def _num_in_layer(
     return 2 * hidden * (queries + keys) + biases + 3 * hidden * intermediate + 2 * hidden + head_norms
 
 
-def _number(config: Mapping[str, Any], names: tuple[str, ...]) -> int:
+def _number(config: Mapping[str, object], names: tuple[str, ...]) -> int:
     for name in names:
         value = config.get(name)
         if isinstance(value, int) and value > 0:

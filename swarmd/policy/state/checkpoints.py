@@ -12,8 +12,9 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from swarmd.clients.policy import State
 from swarmd.errors import StateError
 from swarmd.policy.state.durable import RESERVE_BYTES, clean, fresh_directory, write_file
 
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 MODEL_FILE, OPTIMIZER_FILE, STATE_FILE = "model.safetensors", "optimizer.safetensors", "state.json"
-MANIFEST_FILE = "manifest.json"
+DIGESTS_FILE = "manifest.json"
 DAMAGED = "damaged-"
-_READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Found:
     path: Path | None = None
     policy_version: int = 0
     model: str = ""
-    state: dict[str, Any] = field(default_factory=dict)
+    state: State = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
 
 
@@ -46,7 +46,7 @@ def save(
     model: str,
     weights: "Mapping[str, Tensor]",
     optimizer: "Mapping[str, Tensor]",
-    state: Mapping[str, Any],
+    state: State,
     keep: int = 2,
     also: int | None = None,
 ) -> str:
@@ -61,7 +61,7 @@ def save(
     """
     from swarmd.policy.state.weights import size_bytes, write_tensors
 
-    content = {"format": FORMAT, "policy_version": policy_version, "model": model, "state": dict(state)}
+    content = {"format": FORMAT, "policy_version": policy_version, "model": model, "state": state}
     text = json.dumps(content, indent=1).encode()
     target = path_of(directory, round)
     need = size_bytes(weights) + size_bytes(optimizer) + len(text)
@@ -75,7 +75,7 @@ def save(
             OPTIMIZER_FILE: write_tensors(folder / OPTIMIZER_FILE, optimizer),
         }
         files = {n: {"size_bytes": (folder / n).stat().st_size, "sha256": d} for n, d in digests.items()}
-        write_file(folder / MANIFEST_FILE, json.dumps({"format": FORMAT, "files": files}, indent=1).encode())
+        write_file(folder / DIGESTS_FILE, json.dumps({"format": FORMAT, "files": files}, indent=1).encode())
     kept = None if also is None else path_of(directory, also)
     spare = [old for old in _rounds(directory)[keep:] if old != kept]
     for old in [*spare, *directory.glob(f"{DAMAGED}*")]:
@@ -97,8 +97,7 @@ def of_round(directory: Path, round: int) -> Found:
     path = path_of(directory, round)
     if reason := damage(path):
         raise StateError(f"the checkpoint of round {round} cannot be used", reason)
-    content = _state(path)
-    return Found(path, content["policy_version"], content["model"], content["state"])
+    return _read(path)
 
 
 def newest_valid(directory: Path) -> Found:
@@ -111,9 +110,8 @@ def newest_valid(directory: Path) -> Found:
     for path in _rounds(directory):
         if reason := damage(path):
             skipped.append(f"{path.name}: {reason}")
-            continue
-        content = _state(path)
-        return Found(path, content["policy_version"], content["model"], content["state"], tuple(skipped))
+        else:
+            return replace(_read(path), skipped=tuple(skipped))
     return Found(skipped=tuple(skipped))
 
 
@@ -128,20 +126,23 @@ def damage(path: Path, *, contents: bool = True) -> str:
         StateError: it was written by a later version of this program.
     """
     try:
-        manifest = json.loads((path / MANIFEST_FILE).read_bytes())
-        _refuse_newer(manifest["format"], path)
+        digests = json.loads((path / DIGESTS_FILE).read_bytes())
+        _refuse_newer(digests["format"], path)
         for name in (MODEL_FILE, OPTIMIZER_FILE, STATE_FILE):
-            entry, file = manifest["files"][name], path / name
+            entry, file = digests["files"][name], path / name
             size = file.stat().st_size
             if size != entry["size_bytes"]:
                 return f"{name} has {size} bytes, not {entry['size_bytes']}"
-            if (contents or name == STATE_FILE) and _sha256(file) != entry["sha256"]:
-                return f"{name} is not what was written (SHA-256 differs)"
-        _refuse_newer(_state(path)["format"], path)
+            if contents or name == STATE_FILE:
+                with open(file, "rb") as source:
+                    digest = hashlib.file_digest(source, "sha256").hexdigest()
+                if digest != entry["sha256"]:
+                    return f"{name} is not what was written (SHA-256 differs)"
+        _read(path)
     except OSError as error:
         return f"{Path(error.filename or path).name}: {error.strerror}"
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        return f"{MANIFEST_FILE} or {STATE_FILE} cannot be read ({type(error).__name__})"
+        return f"{DIGESTS_FILE} or {STATE_FILE} cannot be read ({type(error).__name__})"
     return ""
 
 
@@ -170,7 +171,7 @@ def recover(directory: Path) -> Found:
     return replace(found, skipped=(*found.skipped, *done))
 
 
-def read_state(directory: Path) -> dict[str, Any] | None:
+def read_state(directory: Path) -> State | None:
     """The daemon's state of the newest checkpoint that looks whole, without hashing the large files; None when there is none.
 
     For looking. A restart takes the state that the policy process returns, which has checked everything.
@@ -180,8 +181,7 @@ def read_state(directory: Path) -> dict[str, Any] | None:
     """
     for path in _rounds(directory):
         if not damage(path, contents=False):
-            state: dict[str, Any] = _state(path)["state"]
-            return state
+            return _read(path).state
     return None
 
 
@@ -201,9 +201,11 @@ def _rounds(directory: Path) -> list[Path]:
     return sorted((p for p in directory.glob("round-*") if p.is_dir()), key=lambda p: p.name, reverse=True)
 
 
-def _state(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((path / STATE_FILE).read_bytes())
-    return content
+def _read(path: Path) -> Found:
+    """What `state.json` says of its checkpoint."""
+    content = json.loads((path / STATE_FILE).read_bytes())
+    _refuse_newer(content["format"], path)
+    return Found(path, content["policy_version"], content["model"], content["state"])
 
 
 def _refuse_newer(found: int, path: Path) -> None:
@@ -213,11 +215,3 @@ def _refuse_newer(found: int, path: Path) -> None:
             "a later version of swarmd wrote it",
             "upgrade swarmd, or move the checkpoints away",
         )
-
-
-def _sha256(file: Path) -> str:
-    digest = hashlib.sha256()
-    with open(file, "rb") as source:
-        while data := source.read(_READ_BYTES):
-            digest.update(data)
-    return digest.hexdigest()

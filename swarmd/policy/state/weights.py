@@ -75,7 +75,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
     file = path / FILE_NAME if path.is_dir() else path
     try:
         with safe_open(file, framework="pt") as source, torch.no_grad():
-            for name, target in _plan(base_tensors(model), source, file).items():
+            for name, target in _targets(base_tensors(model), source, file).items():
                 target.copy_(source.get_tensor(name))
         forget_adapters(model)
     except (OSError, SafetensorError) as error:
@@ -144,7 +144,7 @@ def _layout(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     return tensors.unmerged if isinstance(tensors, MergedTensors) else tensors
 
 
-def _plan(live: Mapping[str, Tensor], source: safe_open, file: Path) -> dict[str, Tensor]:
+def _targets(live: Mapping[str, Tensor], source: safe_open, file: Path) -> dict[str, Tensor]:
     """Which tensor of the file goes where; raises unless everything fits."""
     found = set(source.keys())
     problems = [f"unknown tensor {name}" for name in sorted(found - set(live))]

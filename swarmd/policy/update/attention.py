@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +14,9 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
+from swarmd.policy.fast_paths import refuse_foreign_terms
 from swarmd.policy.update.attention_flex import Attend, FlexRow, flex_row
-from swarmd.policy.update.packing import Segment
+from swarmd.policy.update.packing import Segment, token_places
 
 PROMPT_SHARING = "swarmd_prompt_sharing"
 
@@ -24,13 +24,6 @@ PROMPT_SHARING = "swarmd_prompt_sharing"
 # computes pairs that the mask throws away, many wait for dispatch: on one CPU core both cost the same at 140 tokens, the
 # dense one 7 % more of the whole update at 280 and 37 % more at 500.
 DENSE_TOKENS_MAX = 160
-
-# Keyword arguments that change attention in ways the packed row does not reproduce.
-FOREIGN_TERMS = ("softcap", "s_aux", "position_bias", "cache")
-
-
-class UnsupportedAttention(ValueError):
-    """The model's attention has a term that the packed row does not reproduce."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +46,7 @@ class AttentionLayout:
     flex: FlexRow | None = None
 
 
-def plan_attention(
+def layout_of(
     segments: Sequence[Segment], device: torch.device, *, dense_tokens_max: int = DENSE_TOKENS_MAX
 ) -> AttentionLayout:
     """Choose the calls for a row: short groups together, a long one completion by completion."""
@@ -79,16 +72,10 @@ def plan_attention(
 
 def _dense(segments: Sequence[Segment], number: int, device: torch.device) -> Block:
     """All tokens of adjacent segments against each other: causal, same group, and prompt or same completion."""
-    group, member = [], []
-    for place, segment in enumerate(segments):
-        group.extend([place] * (segment.stop - segment.prompt.start))
-        member.extend([0] * (segment.prompt.stop - segment.prompt.start))
-        for own_place, own in enumerate(segment.completions, start=1):
-            member.extend([own_place] * (own.stop - own.start))
-    group_T, member_T = torch.tensor(group, device=device), torch.tensor(member, device=device)
+    group_T, member_T = token_places(segments, device)
     visible = (member_T[None, :] == 0) | (member_T[None, :] == member_T[:, None])
     visible &= group_T[None, :] == group_T[:, None]
-    return Block(len(group), (number,), visible.tril_())
+    return Block(len(group_T), (number,), visible.tril_())
 
 
 def _by_completion(segment: Segment, number: int, device: torch.device) -> Iterator[Block]:
@@ -109,16 +96,14 @@ def prompt_sharing_attention(
     *,
     layout: AttentionLayout,
     scaling: float | None = None,
-    **foreign: Any,
+    **foreign: object,
 ) -> tuple[Tensor, None]:
     """Attention of one packed row, (1, heads, T, dim) in and (1, T, heads, dim) out, as transformers' interface wants it.
 
     Raises:
-        UnsupportedAttention: the model passes a term that this function would silently drop.
+        UnsupportedAttention: see `refuse_foreign_terms`.
     """
-    for name in FOREIGN_TERMS:
-        if foreign.get(name) is not None:
-            raise UnsupportedAttention(f"attention uses {name}")
+    refuse_foreign_terms(foreign)
     attend: Attend = partial(_by_block, layout=layout, scaling=scaling)
     if layout.flex is not None:
         attend = layout.flex.chosen(attend, query, key, value, scaling)
@@ -152,7 +137,7 @@ def _joined(states: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
     return states[numbers[0]] if len(numbers) == 1 else torch.cat([states[number] for number in numbers], 2)
 
 
-def _no_mask(**_: Any) -> None:
+def _no_mask(**_: object) -> None:
     """The layout says who sees whom; transformers need not build a mask."""
 
 

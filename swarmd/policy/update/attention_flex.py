@@ -9,13 +9,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from swarmd.policy.update.packing import Segment
+from swarmd.policy.update.packing import Segment, token_places
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -71,8 +74,10 @@ class FlexRow:
         self.num_tokens = segments[-1].stop
         self._num_padding = -self.num_tokens % TILE
         self._size_class = (self.num_tokens.bit_length(), num_blocks.bit_length())
-        self._group_T, self._member_T = _places(segments, self._num_padding, device)
-        self._mask: Any = None  # built when first asked for: most rows of a class that lost never need it
+        self._group_T, self._member_T = token_places(segments, device, self._num_padding)
+        self._mask: BlockMask | None = (
+            None  # built when first asked for: most rows of a class that lost never need it
+        )
 
     def chosen(
         self, otherwise: Attend, query: Tensor, key: Tensor, value: Tensor, scaling: float | None
@@ -130,7 +135,7 @@ class FlexRow:
             return Choice(False, f"flex attention is wrong here: {figures}")
         return Choice(flex_s < blocks_s, f"flex attention {figures}")
 
-    def _block_mask(self) -> Any:
+    def _block_mask(self) -> "BlockMask":
         if self._mask is None:
             self._mask = _block_mask(self._group_T, self._member_T)
         return self._mask
@@ -143,21 +148,7 @@ def flex_row(segments: Sequence[Segment], num_blocks: int, device: torch.device)
     return FlexRow(segments, num_blocks, device)
 
 
-def _places(segments: Sequence[Segment], num_padding: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Of each token: its group, and its completion's number within it, 0 for the prompt. Padding is a group of its own."""
-    group: list[int] = []
-    member: list[int] = []
-    for number, segment in enumerate(segments):
-        group.extend([number] * (segment.stop - segment.prompt.start))
-        member.extend([0] * (segment.prompt.stop - segment.prompt.start))
-        for own_number, own in enumerate(segment.completions, start=1):
-            member.extend([own_number] * (own.stop - own.start))
-    group.extend([-1] * num_padding)
-    member.extend([0] * num_padding)
-    return torch.tensor(group, device=device), torch.tensor(member, device=device)
-
-
-def _block_mask(group_T: Tensor, member_T: Tensor) -> Any:
+def _block_mask(group_T: Tensor, member_T: Tensor) -> "BlockMask":
     """The tiles that are seen in part and those seen whole, counted a stretch of rows at a time."""
     from torch.nn.attention.flex_attention import BlockMask
 

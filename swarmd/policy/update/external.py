@@ -7,10 +7,12 @@ whatever it is, the weight is at most what it would be without one, and that at 
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import UpdateSection
 from swarmd.policy.update.packing import TokenCompletion
 
@@ -91,6 +93,18 @@ def shaping(logps_N: Tensor) -> Tensor:
     """LUFFY's factor of each token, `pi / (pi + 0.1)`: what the policy would never say itself hardly moves it."""
     probabilities_N = torch.exp(logps_N)
     return probabilities_N / (probabilities_N + SHAPING)
+
+
+def weighed(stats: UpdateStats, weights: Sequence[float]) -> UpdateStats:
+    """The stats with what stood in front of external completions, or of their tokens."""
+    if not weights:
+        return stats
+    return replace(
+        stats,
+        external_weight_mean=math.fsum(weights) / len(weights),
+        external_weight_zero=weights.count(0.0) / len(weights),
+        external_effective_share=effective_share(weights),
+    )
 
 
 def effective_share(weights: Sequence[float]) -> float | None:

@@ -28,7 +28,7 @@ from swarmd.policy.update.packing import (
 from swarmd.policy.update.passes import packed_pass, plain_pass
 from swarmd.policy.update.prepass import prepare
 from swarmd.policy.update.self_check import SelfCheck, check_packed_pass
-from swarmd.policy.update.stats import count_round, summarise
+from swarmd.policy.update.stats import summarise
 from swarmd.policy.update.token_losses import TokenPass
 from swarmd.policy.update.weighting import weigh
 
@@ -97,14 +97,14 @@ class Learner:
         ones did stays done, and cannot be done again. `loss` and `grad_norm` (before clipping) are means over the steps taken.
         """
         started = time.perf_counter()
-        counts = count_round(rollouts, self.config.update)
         if self.config.update.minibatches * self.config.update.epochs > 1 and weigh(rollouts, self.config):
             rollouts = self._with_old_logps(rollouts)
         prepared = prepare(rollouts, self.config, floors, self.log_probs)
         batches = [weigh(batch, self.config) for batch in self._batches(prepared.rollouts)]
         if not any(batches):
-            reason = "zero_advantage" if counts.num_tokens_local + counts.num_tokens_external else "no_data"
-            return replace(counts, skipped=reason, seconds=time.perf_counter() - started, **prepared.stats)
+            known = prepared.stats
+            reason = "zero_advantage" if known.num_tokens_local + known.num_tokens_external else "no_data"
+            return replace(known, skipped=reason, seconds=time.perf_counter() - started)
         steps: list[_Step] = []
         skipped = None
         for groups in filter(None, batches):
@@ -120,9 +120,9 @@ class Learner:
                 break
         taken = [step for step in steps if step.taken]
         reported = taken or steps
-        summary = summarise(counts, [found for step in reported for found in step.passes], self.config.update)
+        passes = [found for step in reported for found in step.passes]
         return replace(
-            replace(summary, **prepared.stats),
+            summarise(prepared.stats, passes, self.config.update),
             loss=sum(step.loss for step in reported) / len(reported),
             grad_norm=sum(step.grad_norm for step in reported) / len(reported),
             num_steps=len(taken),

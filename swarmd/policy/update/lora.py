@@ -5,7 +5,7 @@ without adapters, and merged matrices.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from swarmd.errors import ConfigError
 
 if TYPE_CHECKING:
+    from peft.tuners.lora import LoraLayer
     from transformers import PreTrainedModel
 
 ADAPTER = "default"
@@ -112,13 +113,13 @@ class MergedTensors(Mapping[str, Tensor]):
 
 
 @torch.no_grad()
-def _merged(base: Tensor, layer: Any) -> Tensor:
+def _merged(base: Tensor, layer: "LoraLayer") -> Tensor:
     wide = torch.promote_types(base.dtype, torch.float32)
     up, down = layer.lora_B[ADAPTER].weight.to(wide), layer.lora_A[ADAPTER].weight.to(wide)
     return torch.addmm(base.to(wide), up, down, alpha=layer.scaling[ADAPTER]).to(base.dtype)
 
 
-def _adapted(model: nn.Module) -> Iterator[tuple[str, Any]]:
+def _adapted(model: nn.Module) -> Iterator[tuple[str, "LoraLayer"]]:
     """Each wrapped layer with its place in the model."""
     for place, module in model.named_modules():
         if hasattr(module, "base_layer") and hasattr(module, "lora_A"):

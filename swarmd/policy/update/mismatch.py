@@ -8,11 +8,12 @@ trainer is an update ahead of the engine's weights, the same ratio covers that u
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import Config, Mismatch
 
 # Log ratios are held within this before they are averaged: one token of an engine that fell apart leaves a number to look at.
@@ -40,14 +41,15 @@ def keeps(log_ratios_T: Sequence[float], mean_cap: float) -> bool:
     return abs(math.fsum(log_ratios_T) / len(log_ratios_T)) <= math.log(mean_cap)
 
 
-def measured(log_ratios_N: Tensor, share_cut: float) -> dict[str, Any]:
-    """The gauges of `UpdateStats`: mean, 99th percentile and maximum of the tokens' ratios, and the share that was cut."""
+def measured(stats: UpdateStats, log_ratios_N: Tensor, share_cut: float) -> UpdateStats:
+    """The stats with the tokens' ratios: their mean, 99th percentile and maximum, and the share that was cut."""
     if not len(log_ratios_N):
-        return {}
+        return stats
     ratios_N = log_ratios_N.double().clamp(-LOG_RATIO_SHOWN_MAX, LOG_RATIO_SHOWN_MAX).exp().sort().values
-    return {
-        "mismatch_ratio_mean": ratios_N.mean().item(),
-        "mismatch_ratio_p99": ratios_N[math.ceil(0.99 * len(ratios_N)) - 1].item(),
-        "mismatch_ratio_max": ratios_N[-1].item(),
-        "mismatch_cut": share_cut,
-    }
+    return replace(
+        stats,
+        mismatch_ratio_mean=ratios_N.mean().item(),
+        mismatch_ratio_p99=ratios_N[math.ceil(0.99 * len(ratios_N)) - 1].item(),
+        mismatch_ratio_max=ratios_N[-1].item(),
+        mismatch_cut=share_cut,
+    )

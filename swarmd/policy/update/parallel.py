@@ -19,7 +19,7 @@ from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.collectives import add_up, checksum
 from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.packing import Pack, PromptGroup, first_fit
-from swarmd.policy.update.rank_channel import packs_to_plain, passes_from_plain
+from swarmd.policy.update.rank import Passed
 from swarmd.policy.update.ranks import Ranks, ranks_possible
 from swarmd.policy.update.token_losses import TokenPass
 
@@ -78,21 +78,20 @@ class ParallelLearner(Learner):
         ranks = self._with_ranks()
         try:
             for number, share in enumerate(shares[1:]):
-                plain = packs_to_plain([packs[place] for place in share])
-                ranks.send(
-                    number, {"op": "run", "packs": plain, "fast": fast, "with_gradient": with_gradient}
-                )
+                own = [packs[place] for place in share]
+                ranks.send(number, "run", packs=own, fast=fast, with_gradient=with_gradient)
             found = [
                 super().run_packs(
                     [packs[place] for place in shares[0]], fast=fast, with_gradient=with_gradient
                 )
             ]
             # Nobody enters a collective before everybody has got through: a rank that is missing would be waited for.
-            for message, tensors in ranks.answers():
-                found.append(passes_from_plain(message["passes"], tensors, self.model.device))
+            for passes in ranks.answers(list[Passed]):
+                found.append([passed.token_pass(self.model.device) for passed in passes])
             if with_gradient:
-                ranks.send_all({"op": "add_up"})
+                ranks.send_all("add_up")
                 self._add_up()
+                ranks.answers(type(None))
         except BaseException:
             self._end_ranks()
             raise
@@ -110,9 +109,9 @@ class ParallelLearner(Learner):
             raise ChildDied("the ranks of the update ended between gradient and step")
         check = self._num_steps % CHECK_EVERY_STEPS == 0
         try:
-            ranks.send_all({"op": "step", "loss": loss, "check": check})
+            ranks.send_all("step", loss=loss, check=check)
             outcome = super().take_step(loss)
-            sums = [message["checksum"] for message, _ in ranks.answers()]
+            sums = ranks.answers(int) if check else ranks.answers(type(None))
             if check and (own := checksum(self.masters)) and any(other != own for other in sums):
                 raise ChildDied(
                     "the weights of the update's ranks have drifted apart",

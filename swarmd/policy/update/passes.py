@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from swarmd.config import Config
 from swarmd.policy.plans.ladder import Execution
-from swarmd.policy.update.attention import plan_attention, prompt_sharing
+from swarmd.policy.update.attention import layout_of, prompt_sharing
 from swarmd.policy.update.head import HeadGradients, head_pass
 from swarmd.policy.update.masters import MasterWeights
 from swarmd.policy.update.packing import Pack, collate
@@ -37,7 +37,7 @@ def packed_pass(
     if not isinstance(head, nn.Linear):
         raise TypeError(f"the head is a {type(head).__name__}, not a linear layer")
     tensors = collate(pack, model.device, torch.promote_types(model.dtype, torch.float32))
-    layout = plan_attention(tensors.segments, model.device)
+    layout = layout_of(tensors.segments, model.device)
     with prompt_sharing(model), torch.set_grad_enabled(with_gradient):
         row_1TD = model.base_model(
             input_ids=tensors.ids_T[None],

@@ -5,27 +5,28 @@ floor, else negative ones under `tapered` and those with a claim under `cross`; 
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import Config, UpdateSection
 from swarmd.policy.update import external, mismatch
 from swarmd.policy.update.caps import cap
 from swarmd.policy.update.floor import Floors
 from swarmd.policy.update.packing import TokenCompletion, TokenRollout
+from swarmd.policy.update.stats import count_round
 
 LogProbs = Callable[[Sequence[TokenRollout]], list[list[tuple[float, ...]]]]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The round with its weights set, and fields of `UpdateStats` that were found on the way."""
+    """The round with its weights set, and what of its stats is known before the first step."""
 
     rollouts: list[TokenRollout]
-    stats: dict[str, Any] = field(default_factory=dict)
+    stats: UpdateStats
 
 
 def prepare(
@@ -64,15 +65,16 @@ def prepare(
         if completions or not rollout.completions:
             result.append(replace(rollout, completions=tuple(completions)))
     capped = cap(result, config)
-    guards = {
-        "left_out": tuple(found.left_out),
-        "num_external_dropped": found.num_dropped,
-        "external_logp_min": _finite(floors.mean),
-        "external_token_logp_min": _finite(floors.token),
-        "num_external_capped": capped.num,
-        "external_share": capped.share,
-    }
-    return Prepared(capped.rollouts, found.stats() | guards)
+    stats = replace(
+        found.added_to(count_round(rollouts, update)),
+        left_out=tuple(found.left_out),
+        num_external_dropped=found.num_dropped,
+        external_logp_min=_finite(floors.mean),
+        external_token_logp_min=_finite(floors.token),
+        num_external_capped=capped.num,
+        external_share=capped.share,
+    )
+    return Prepared(capped.rollouts, stats)
 
 
 @dataclass
@@ -84,19 +86,13 @@ class _Found:
     engine_log_ratios: list[float] = field(default_factory=list)
     kept: list[bool] = field(default_factory=list)
 
-    def stats(self) -> dict[str, Any]:
-        stats: dict[str, Any] = {}
-        if self.weights:
-            stats = {
-                "external_weight_mean": math.fsum(self.weights) / len(self.weights),
-                "external_weight_zero": self.weights.count(0.0) / len(self.weights),
-                "external_effective_share": external.effective_share(self.weights),
-                "external_likelihood_ratio": external.mean_shown_ratio(self.log_ratios),
-            }
-        if self.kept:
-            share = self.kept.count(False) / len(self.kept)
-            stats |= mismatch.measured(torch.tensor(self.engine_log_ratios, dtype=torch.float64), share)
-        return stats
+    def added_to(self, stats: UpdateStats) -> UpdateStats:
+        ratio = external.mean_shown_ratio(self.log_ratios)
+        stats = replace(external.weighed(stats, self.weights), external_likelihood_ratio=ratio)
+        if not self.kept:
+            return stats
+        share = self.kept.count(False) / len(self.kept)
+        return mismatch.measured(stats, torch.tensor(self.engine_log_ratios, dtype=torch.float64), share)
 
 
 def _weigh_external(
@@ -169,22 +165,20 @@ def _log_probs_where(
 ) -> dict[tuple[int, int], tuple[float, ...]]:
     """Log-probs before the first step by rollout and completion: those at hand (`old_logps_T`), the others by one pass."""
     known: dict[tuple[int, int], tuple[float, ...]] = {}
-    missing: list[TokenRollout] = []
-    places: list[list[tuple[int, int]]] = []
+    missing: dict[int, list[int]] = {}
     for place, rollout in enumerate(rollouts):
-        numbers = [n for n, completion in enumerate(rollout.completions) if wanted(rollout, completion)]
-        known |= {(place, n): logps for n in numbers if (logps := rollout.completions[n].old_logps_T)}
-        left = [n for n in numbers if (place, n) not in known]
-        if left:
-            missing.append(replace(rollout, completions=tuple(rollout.completions[n] for n in left)))
-            places.append([(place, n) for n in left])
-    if missing:
-        known |= dict(_flat(places, log_probs(missing)))
+        for number, completion in enumerate(rollout.completions):
+            if not wanted(rollout, completion):
+                continue
+            if completion.old_logps_T:
+                known[place, number] = completion.old_logps_T
+            else:
+                missing.setdefault(place, []).append(number)
+    asked = [
+        replace(rollouts[place], completions=tuple(rollouts[place].completions[n] for n in numbers))
+        for place, numbers in missing.items()
+    ]
+    found = log_probs(asked) if asked else []
+    for (place, numbers), logps_G in zip(missing.items(), found, strict=True):
+        known |= {(place, number): logps_T for number, logps_T in zip(numbers, logps_G, strict=True)}
     return known
-
-
-def _flat(
-    places: list[list[tuple[int, int]]], logps: list[list[tuple[float, ...]]]
-) -> Iterator[tuple[tuple[int, int], tuple[float, ...]]]:
-    for places_G, logps_G in zip(places, logps, strict=True):
-        yield from zip(places_G, logps_G, strict=True)

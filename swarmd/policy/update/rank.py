@@ -1,93 +1,116 @@
-"""One more device of a data-parallel update: `python -m swarmd.policy.update.rank FD`, started by `ranks.Ranks` and by nobody else.
+"""One more device of a data-parallel update: a service of `processes.child`, started by `ranks.Ranks` and by nobody else."""
 
-It runs the packs it is sent, adds its gradients to the others', and takes the same optimizer step on the same sums. A second thread
-watches the socket: when the update process is gone, this one ends at once, also in the middle of a computation.
-"""
-
-import os
-import queue
-import signal
-import socket
-import sys
-import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, NamedTuple, Self
 
 import torch
+from safetensors.torch import load, save
+from torch import Tensor
 
 from swarmd.config import Config
+from swarmd.errors import LocalError, OutOfMemory
+from swarmd.policy.generation.vllm_process import end_process
 from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.model.loading import load_model
 from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.collectives import add_up, checksum, hand_over, join
 from swarmd.policy.update.learner import Learner
-from swarmd.policy.update.rank_channel import Channel, packs_from_plain, passes_to_plain
+from swarmd.policy.update.packing import Pack
+from swarmd.policy.update.token_losses import TokenPass
+from swarmd.processes.values import typed
 
 
-def main(argv: list[str]) -> None:
-    """Serve until the update process closes its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the daemon
-    channel = Channel(socket.socket(fileno=int(argv[0])))
-    messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+class Passed(NamedTuple):
+    """A `TokenPass` for a frame, with its tensors in safetensors under their fields' names."""
 
-    def watch() -> None:
-        try:
-            while True:
-                messages.put(channel.receive()[0])
-        except (EOFError, OSError):
-            os._exit(0)
+    num_forwarded: int
+    tensors: bytes
 
-    threading.Thread(target=watch, daemon=True).start()
-    rank = Rank(channel)
-    while True:
-        message = messages.get()
-        try:
-            getattr(rank, f"on_{message.pop('op')}")(**message)
-        except Exception as error:
-            channel.send({"error": f"{type(error).__name__}: {error}", "oom": is_out_of_memory(error)})
-            raise
+    @classmethod
+    def of(cls, found: TokenPass) -> Self:
+        """A pass, on its way to another process."""
+        # the format refuses tensors that share memory, such as two masks that are both all False
+        tensors = {
+            name: value.cpu().clone() for name, value in vars(found).items() if isinstance(value, Tensor)
+        }
+        return cls(found.num_forwarded, save(tensors))
+
+    def token_pass(self, device: torch.device) -> TokenPass:
+        """The pass again, on `device`."""
+        tensors = {name: tensor.to(device) for name, tensor in load(self.tensors).items()}
+        return TokenPass(num_forwarded=self.num_forwarded, **tensors)
 
 
 class Rank:
-    """The operations; each answers once, but for `join` and `step`, which the collectives in them order."""
+    """Runs the packs it is sent, adds its gradients to the others', and takes the same optimizer step on the same sums.
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    Args:
+        config: a `Config` in JSON.
+        how: an `Execution`.
+    """
+
+    OPS: ClassVar[frozenset[str]] = frozenset({"join", "run", "add_up", "step"})
+
+    def __init__(
+        self, emit: Callable[[object], None], *, model_dir: str, device: str, config: str, how: object
+    ) -> None:
+        self._model_dir, self._device = Path(model_dir), device
+        self._config, self._how = Config.model_validate_json(config), typed(Execution, how)
         self._learner: Learner
 
-    def on_start(self, model_dir: str, device: str, config: str, how: list[Any]) -> None:
-        """Load the model; its weights are replaced by `join`. `config` is a `Config` in JSON, `how` an `Execution`."""
-        settings = Config.model_validate_json(config)
-        if settings.policy.threads:
-            torch.set_num_threads(settings.policy.threads)
-        if device.startswith("cuda"):
-            torch.cuda.set_device(device)
-        model = load_model(Path(model_dir), device)
-        self._learner = Learner(model, settings, Execution(*how), device=device)
-        self._channel.send({"ready": True})
+    def start(self) -> None:
+        """Load the model; `join` replaces its weights."""
+        if self._config.policy.threads:
+            torch.set_num_threads(self._config.policy.threads)
+        if self._device.startswith("cuda"):
+            torch.cuda.set_device(self._device)
+        model = load_model(self._model_dir, self._device)
+        with _lack_of_memory_is_told():
+            self._learner = Learner(model, self._config, self._how, device=self._device)
 
-    def on_join(self, store: str, rank: int, num_ranks: int, names: list[str]) -> None:
+    def join(self, store: str, rank: int, num_ranks: int, names: Sequence[str]) -> None:
         """Meet the others, then take over rank 0's weights and optimizer."""
-        join(store, rank, num_ranks, self._learner.model.device)
-        hand_over(self._learner, names, giving=False)
+        with _ends_on_error():
+            join(store, rank, num_ranks, self._learner.model.device)
+            hand_over(self._learner, names, giving=False)
 
-    def on_run(self, packs: list[Any], fast: bool, with_gradient: bool) -> None:
+    def run(self, packs: Sequence[Pack], fast: bool, with_gradient: bool) -> list[Passed]:
         """Forward, and with a gradient backward, the packs of this rank."""
         self._learner.masters.clear_gradients()
-        passes = self._learner.run_packs(packs_from_plain(packs), fast=fast, with_gradient=with_gradient)
-        plain, tensors = passes_to_plain(passes)
-        self._channel.send({"passes": plain}, tensors)
+        with _lack_of_memory_is_told():
+            passes = self._learner.run_packs(packs, fast=fast, with_gradient=with_gradient)
+            return [Passed.of(found) for found in passes]
 
-    def on_add_up(self) -> None:
+    def add_up(self) -> None:
         """Every rank's gradients become the sum of all."""
-        add_up(self._learner.masters)
+        with _ends_on_error():
+            add_up(self._learner.masters)
 
-    def on_step(self, loss: float, check: bool) -> None:
-        """The optimizer step that every rank takes; answers with a checksum of the weights where asked."""
-        self._learner.take_step(loss)
-        self._learner.masters.clear_gradients()
-        self._channel.send({"checksum": checksum(self._learner.masters) if check else None})
+    def step(self, loss: float, check: bool) -> int | None:
+        """The optimizer step that every rank takes; a checksum of the weights where asked."""
+        with _lack_of_memory_is_told():
+            self._learner.take_step(loss)
+            self._learner.masters.clear_gradients()
+            return checksum(self._learner.masters) if check else None
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+@contextmanager
+def _lack_of_memory_is_told() -> Iterator[None]:
+    """The update process knows a lack of memory by its kind, and steps down to a plan that needs less."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemory("a rank of the update ran out of memory", str(error)) from error
+
+
+@contextmanager
+def _ends_on_error() -> Iterator[None]:
+    """The others of a collective wait for this rank: one that fails closes its connections at once."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it was, the others must not wait two minutes
+        end_process(LocalError("a collective of the update failed", f"{type(error).__name__}: {error}"))

@@ -7,18 +7,21 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
-from swarmd.errors import ChildDied
+from swarmd.errors import ChildDied, OutOfMemory
 from swarmd.policy.update.collectives import hand_over, join, leave, state_names
 from swarmd.policy.update.learner import Learner
-from swarmd.policy.update.rank_channel import Channel
+from swarmd.processes.frames import FrameReader, Request, Told, encode_frame
+from swarmd.processes.values import typed
 
 END_S = 5.0  # a rank ends when its socket closes; one that does not is killed
+_READ_BYTES = 1 << 20
+
+T = TypeVar("T")
 
 
 class Ranks:
@@ -33,59 +36,54 @@ class Ranks:
         self.settings = learner.config, learner.how
         self._folder = Path(tempfile.mkdtemp(prefix="swarmd-ranks-"))
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._channels: list[Channel] = []
+        self._sockets: list[socket.socket] = []
         try:
             for _ in devices:
                 self._spawn()
             config = learner.config.model_dump_json()
-            start = {"op": "start", "model_dir": str(model_dir), "config": config, "how": learner.how}
             for number, device in enumerate(devices):
-                self.send(number, {**start, "device": device})
-            self.answers()
+                self.send(
+                    number, "start", model_dir=str(model_dir), device=device, config=config, how=learner.how
+                )
+            self.answers(type(None))
             store, num_ranks, names = str(self._folder / "store"), len(devices) + 1, state_names(learner)
-            meeting = {"op": "join", "store": store, "num_ranks": num_ranks, "names": names}
             for number in range(len(devices)):
-                self.send(number, {**meeting, "rank": number + 1})
+                self.send(number, "join", store=store, rank=number + 1, num_ranks=num_ranks, names=names)
             join(store, 0, num_ranks, learner.model.device)
             hand_over(learner, names, giving=True)
+            self.answers(type(None))
         except BaseException:
             self.close()
             raise
 
-    def send(self, number: int, message: dict[str, Any]) -> None:
-        """To the rank `number` + 1."""
+    def send(self, number: int, op: str, **args: object) -> None:
+        """Ask the rank `number` + 1 for an operation of `rank.Rank`; `answers` must follow."""
         try:
-            self._channels[number].send(message)
+            self._sockets[number].sendall(encode_frame(Request(0, op, args)))
         except OSError as error:
             raise self._ended(number) from error
 
-    def send_all(self, message: dict[str, Any]) -> None:
-        for number in range(len(self._channels)):
-            self.send(number, message)
+    def send_all(self, op: str, **args: object) -> None:
+        """Ask every rank for the same."""
+        for number in range(len(self._sockets)):
+            self.send(number, op, **args)
 
-    def answers(self) -> list[tuple[dict[str, Any], dict[str, Tensor]]]:
-        """One from each rank, in order."""
+    def answers(self, kind: type[T]) -> list[T]:
+        """A `kind` from each rank, in order."""
         found = []
-        for number, channel in enumerate(self._channels):
-            try:
-                message, tensors = channel.receive()
-            except (OSError, EOFError) as error:
-                raise self._ended(number) from error
-            if message.get("oom"):
-                raise MemoryError(f"rank {number + 1} of the update: {message['error']}")
-            if "error" in message:
-                raise ChildDied(
-                    f"rank {number + 1} of the update failed",
-                    message["error"],
-                    "see its traceback in the update's log",
-                )
-            found.append((message, tensors))
+        for number in range(len(self._sockets)):
+            told = self._receive(number)
+            if told.error is not None:
+                if told.error.kind == OutOfMemory.__name__:
+                    raise MemoryError(f"rank {number + 1} of the update: {told.error.why}")
+                raise ChildDied(f"rank {number + 1} of the update failed: {told.error.what}", told.error.why)
+            found.append(typed(kind, told.value))
         return found
 
     def close(self) -> None:
         """End all of them; what they were computing is lost."""
-        for channel in self._channels:
-            channel.sock.close()
+        for sock in self._sockets:
+            sock.close()
         for process in self._processes:
             try:
                 process.wait(END_S)
@@ -97,11 +95,22 @@ class Ranks:
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "swarmd.policy.update.rank", str(theirs.fileno())]
+        service = "swarmd.policy.update.rank:Rank"
+        command = [sys.executable, "-m", "swarmd.processes.child", str(theirs.fileno()), service]
         with theirs:  # nobody but the rank may hold its end, or it would not notice ours close
             process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         self._processes.append(process)
-        self._channels.append(Channel(ours))
+        self._sockets.append(ours)
+
+    def _receive(self, number: int) -> Told:
+        reader = FrameReader(Told)  # a rank answers once, and nothing else comes of it
+        try:
+            while data := self._sockets[number].recv(_READ_BYTES):
+                for told in reader.feed(data):
+                    return told
+        except OSError:
+            pass
+        raise self._ended(number)
 
     def _ended(self, number: int) -> ChildDied:
         process = self._processes[number]

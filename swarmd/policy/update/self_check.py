@@ -71,7 +71,7 @@ def _sample(groups: Sequence[PromptGroup]) -> Pack:
 
     Made of the round's own tokens, repeated where they are too few: a round of one-word answers must not pass by default. Nor must
     one that is only measured: advantages and weights are the check's own, so that there is a gradient to compare.
-    The second group's prompt is long enough for a call a completion, so both layouts of `plan_attention` are compared.
+    The second group's prompt is long enough for a call a completion, so both layouts of `layout_of` are compared.
     """
     longest = sorted(groups, key=lambda group: -max(c.num_forwarded for c in group.completions))
     first, second = longest[0], longest[-1]

@@ -1,16 +1,15 @@
-"""What an update reports: `UpdateStats`. Shares are over trained tokens; None means "there were none to measure"."""
+"""From a round and its passes to what an update reports, `UpdateStats`."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import UpdateSection
-from swarmd.policy.update.external import effective_share
+from swarmd.policy.update.external import weighed
 from swarmd.policy.update.mismatch import measured
 from swarmd.policy.update.packing import TokenRollout
 from swarmd.policy.update.token_losses import TokenPass
@@ -33,14 +32,14 @@ def count_round(rollouts: Sequence[TokenRollout], update: UpdateSection) -> Upda
     )
 
 
-def summarise(counts: UpdateStats, passes: Sequence[TokenPass], update: UpdateSection) -> UpdateStats:
-    """Add what the passes found to the round's counts."""
+def summarise(stats: UpdateStats, passes: Sequence[TokenPass], update: UpdateSection) -> UpdateStats:
+    """Add what the passes found to what was known before the first step."""
     external_N = torch.cat([found.external_N for found in passes])
     logps_N = torch.cat([found.logps_N for found in passes])
     low_N = torch.cat([found.clipped_low_N for found in passes]).to(logps_N.dtype)
     high_N = torch.cat([found.clipped_high_N for found in passes]).to(logps_N.dtype)
-    return replace(
-        counts,
+    stats = replace(
+        stats,
         num_tokens_trained=len(logps_N),
         num_tokens_forwarded=sum(found.num_forwarded for found in passes),
         num_micro_batches=len(passes),
@@ -54,33 +53,21 @@ def summarise(counts: UpdateStats, passes: Sequence[TokenPass], update: UpdateSe
         mean_logp_external=_mean(logps_N[external_N]),
         entropy=torch.cat([found.entropies_M for found in passes]).mean().item(),
         imitation_loss=_mean(-logps_N[external_N]) if update.external_weighting == "imitate" else None,
-        **_shaping(passes),
-        **_mismatch(passes, update),
     )
-
-
-def _shaping(passes: Sequence[TokenPass]) -> dict[str, Any]:
-    """The weights of `shaped`, which are its tokens'."""
+    # The weights of `shaped` are its tokens'.
     factors = [found.shaping_N[found.external_N] for found in passes if found.shaping_N is not None]
-    weights = torch.cat(factors).tolist() if factors else []
-    if not weights:
-        return {}
-    return {
-        "external_weight_mean": math.fsum(weights) / len(weights),
-        "external_weight_zero": weights.count(0.0) / len(weights),
-        "external_effective_share": effective_share(weights),
-    }
+    return _mismatch(weighed(stats, torch.cat(factors).tolist() if factors else []), passes, update)
 
 
-def _mismatch(passes: Sequence[TokenPass], update: UpdateSection) -> dict[str, Any]:
+def _mismatch(stats: UpdateStats, passes: Sequence[TokenPass], update: UpdateSection) -> UpdateStats:
     found = [found.engine_log_ratios_N for found in passes if found.engine_log_ratios_N is not None]
-    if not found:
-        return {}
+    if stats.mismatch_ratio_mean is not None or not found:  # the geometric mask has measured before
+        return stats
     log_ratios_K = torch.cat(found)
     log_ratios_K = log_ratios_K[~log_ratios_K.isnan()]
     capped = log_ratios_K > math.log(update.mismatch_cap)
     share = capped.double().mean().item() if update.mismatch == "token" else 0.0
-    return measured(log_ratios_K, share)
+    return measured(stats, log_ratios_K, share)
 
 
 def _mean(values: Tensor) -> float | None:

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from swarmd.clients.policy import Saved, Updated
 from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.errors import ConfigError, LocalError, OutOfMemory, StateError, SwarmdError
 from swarmd.experiment.cell import Cell, NodeSpec, Stopped, experiment_of
 from swarmd.experiment.run_cell import run_cell
@@ -74,7 +76,9 @@ def test_a_cell_says_how_it_went(first):
 
 
 def test_a_record_has_the_keys_of_its_type(first):
-    assert set(records(first[1], 0)[-1]) == set(RoundRecord.__annotations__) - {"checkpoint_error"}
+    updated = Updated(1, Saved("round-1", seconds=1.0), UpdateStats()).to_record()
+    expected = set(RoundRecord.__annotations__) | set(updated)
+    assert set(records(first[1], 0)[-1]) == expected - {"checkpoint_error"}
 
 
 def test_nodes_hear_of_each_other_and_of_nobody_else(first):

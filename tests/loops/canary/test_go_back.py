@@ -6,8 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from swarmd.clients.policy import Failure
-from swarmd.errors import ChildDied, DiskFull, LocalError, StateError
+from swarmd.errors import ChildDied, DiskFull, Failure, LocalError, StateError
 from tests.loops.parts import own_batch
 from tests.loops.watched import Watched
 

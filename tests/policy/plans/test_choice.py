@@ -9,8 +9,8 @@ from swarmd.errors import ConfigError, OutOfMemory
 from swarmd.policy.plans.choice import MARGIN, Choice, choose, price
 from swarmd.policy.plans.ladder import ladder
 from swarmd.policy.plans.needs import Where
-from swarmd.policy.plans.report import document, required, screen, start_line
 from swarmd.policy.plans.room import Holder, Room
+from swarmd.policy.plans.words import document, required, screen, start_line
 from tests.policy.plans.shapes import WORK, half_billion
 
 GIB = 2**30

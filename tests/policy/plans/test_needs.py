@@ -10,7 +10,7 @@ from swarmd.policy.plans.choice import price
 from swarmd.policy.plans.ladder import Execution, ladder
 from swarmd.policy.plans.needs import Need, Needs, Where, activation_bytes, needs
 from swarmd.policy.plans.shape import ModelShape
-from swarmd.policy.update.attention import plan_attention, prompt_sharing
+from swarmd.policy.update.attention import layout_of, prompt_sharing
 from swarmd.policy.update.packing import Pack, PromptGroup, TokenCompletion, WeighedCompletion, collate
 from tests.policy.plans.shapes import WORK, half_billion
 from tests.policy.tiny_models import build
@@ -147,7 +147,7 @@ def kept_bytes(sizes: dict[str, int], layers: int, dtype: torch.dtype, checkpoin
         ]
         pack.add(PromptGroup((7,) * PROMPT, tuple(completions)))
     tensors = collate(pack, model.device, torch.float32)
-    layout = plan_attention(tensors.segments, model.device)
+    layout = layout_of(tensors.segments, model.device)
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}
 

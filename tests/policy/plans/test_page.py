@@ -10,8 +10,8 @@ from swarmd.optimizers import PLAN_NAMES
 from swarmd.policy.plans.choice import choose, price
 from swarmd.policy.plans.ladder import ladder
 from swarmd.policy.plans.needs import Where
-from swarmd.policy.plans.report import table_lines
 from swarmd.policy.plans.room import Room
+from swarmd.policy.plans.words import table_lines
 from tests.policy.plans.shapes import WORK, half_billion
 
 PAGE = Path(__file__).parents[3] / "docs" / "memory-plans.md"

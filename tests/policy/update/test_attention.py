@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from swarmd.policy.fast_paths import UnsupportedAttention
 from swarmd.policy.update.attention import (
-    UnsupportedAttention,
-    plan_attention,
+    layout_of,
     prompt_sharing,
     prompt_sharing_attention,
     row_length_max,
@@ -28,18 +28,18 @@ def states() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def attend(dense_tokens_max: int) -> Tensor:
-    layout = plan_attention(SEGMENTS, CPU, dense_tokens_max=dense_tokens_max)
+    layout = layout_of(SEGMENTS, CPU, dense_tokens_max=dense_tokens_max)
     return prompt_sharing_attention(nn.Module(), *states(), None, layout=layout)[0]
 
 
 @pytest.mark.parametrize(("dense_tokens_max", "num_calls"), [(13, 1), (12, 2), (4, 4), (0, 5)])
 def test_many_calls_equal_one(dense_tokens_max: int, num_calls: int) -> None:
-    assert len(plan_attention(SEGMENTS, CPU, dense_tokens_max=dense_tokens_max).blocks) == num_calls
+    assert len(layout_of(SEGMENTS, CPU, dense_tokens_max=dense_tokens_max).blocks) == num_calls
     assert torch.allclose(attend(dense_tokens_max), attend(1000), atol=1e-6)
 
 
 def test_who_sees_whom() -> None:
-    visible = plan_attention(SEGMENTS, CPU).blocks[0].visible_QK
+    visible = layout_of(SEGMENTS, CPU).blocks[0].visible_QK
     assert visible is not None
     assert visible[8].nonzero()[:, 0].tolist() == [0, 1, 2, 5, 6, 7, 8]  # its prompt and itself
     assert visible[11].nonzero()[:, 0].tolist() == [9, 10, 11]  # nothing of the other rollout
@@ -47,7 +47,7 @@ def test_who_sees_whom() -> None:
 
 @pytest.mark.parametrize("name", ["softcap", "s_aux", "position_bias"])
 def test_a_foreign_term_is_refused(name: str) -> None:
-    layout = plan_attention(SEGMENTS, CPU)
+    layout = layout_of(SEGMENTS, CPU)
     with pytest.raises(UnsupportedAttention, match=name):
         prompt_sharing_attention(nn.Module(), *states(), None, layout=layout, **{name: torch.ones(1)})
 

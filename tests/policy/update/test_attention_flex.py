@@ -9,7 +9,7 @@ import torch.nn.attention.flex_attention as torch_flex
 from torch import Tensor, nn
 
 from swarmd.policy.update import attention_flex
-from swarmd.policy.update.attention import plan_attention, prompt_sharing_attention
+from swarmd.policy.update.attention import layout_of, prompt_sharing_attention
 from swarmd.policy.update.attention_flex import FlexRow, choices, flex_row
 from swarmd.policy.update.packing import Segment
 
@@ -50,7 +50,7 @@ def states(num_tokens: int, num_key_heads: int) -> list[Tensor]:
 
 
 def by_block(row: tuple[Segment, ...]) -> attention_flex.Attend:
-    layout = plan_attention(row, CPU)
+    layout = layout_of(row, CPU)
     return lambda q, k, v: prompt_sharing_attention(nn.Module(), q, k, v, None, layout=layout)[0].transpose(
         1, 2
     )

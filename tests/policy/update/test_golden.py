@@ -161,9 +161,9 @@ def _see_everything(layout: Any) -> Any:
 
 
 def test_a_leak_between_completions_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = passes.plan_attention
+    real = passes.layout_of
     monkeypatch.setattr(learner_module, "check_packed_pass", lambda *_: SelfCheck(True, "forced"))
-    monkeypatch.setattr(passes, "plan_attention", lambda *args: _see_everything(real(*args)))
+    monkeypatch.setattr(passes, "layout_of", lambda *args: _see_everything(real(*args)))
     assert differences(off_policy=True)[1] > 1e-3
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import Mismatch
 from swarmd.policy.update.learner import Learner, TokenRollout
 from swarmd.policy.update.mismatch import factors, keeps, measured, resolve
@@ -37,16 +38,18 @@ def test_the_mask_keeps_mean_ratios_near_one(log_ratios: list[float], kept: bool
 
 def test_gauges_of_known_ratios() -> None:
     log_ratios = torch.tensor([0.0] * 98 + [math.log(2.0), math.log(4.0)])
-    found = measured(log_ratios, 0.25)
-    assert found["mismatch_ratio_mean"] == pytest.approx(1.04)
-    assert found["mismatch_ratio_p99"] == pytest.approx(2.0)
-    assert found["mismatch_ratio_max"] == pytest.approx(4.0)
-    assert found["mismatch_cut"] == 0.25
+    found = measured(UpdateStats(), log_ratios, 0.25)
+    assert found.mismatch_ratio_mean == pytest.approx(1.04)
+    assert found.mismatch_ratio_p99 == pytest.approx(2.0)
+    assert found.mismatch_ratio_max == pytest.approx(4.0)
+    assert found.mismatch_cut == 0.25
 
 
 def test_gauges_of_nothing_and_of_a_broken_engine() -> None:
-    assert measured(torch.tensor([]), 0.0) == {}
-    assert math.isfinite(measured(torch.tensor([1e30, -math.inf]), 0.0)["mismatch_ratio_mean"])
+    assert measured(UpdateStats(), torch.tensor([]), 0.0) == UpdateStats()
+    mean = measured(UpdateStats(), torch.tensor([1e30, -math.inf]), 0.0).mismatch_ratio_mean
+    assert mean is not None
+    assert math.isfinite(mean)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from swarmd.policy.model.loading import load_model
 from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.packing import Pack, PromptGroup, TokenCompletion, TokenRollout, WeighedCompletion
 from swarmd.policy.update.parallel import ParallelLearner, balanced
-from swarmd.policy.update.rank_channel import packs_from_plain, packs_to_plain
+from swarmd.processes.frames import FrameReader, encode_frame
 from tests.policy.plain_reference import worst_difference
 from tests.policy.services import own_rollout, started
 from tests.policy.settings import config, execution
@@ -222,8 +222,7 @@ def test_packs_go_to_whoever_has_the_least() -> None:
     assert balanced(packs[:1], 3) == [[0], [], []]
 
 
-def test_packs_survive_the_channel_bit_for_bit() -> None:
+def test_packs_survive_a_frame_bit_for_bit() -> None:
     packs = [pack(3, 4), pack(9)]
-    assert repr(packs_from_plain(packs_to_plain(packs))) == repr(
-        packs
-    )  # repr, since NaN is not equal to itself
+    (carried,) = FrameReader(list[Pack]).feed(encode_frame(packs))
+    assert repr(carried) == repr(packs)  # repr, since NaN is not equal to itself

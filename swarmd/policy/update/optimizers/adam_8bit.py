@@ -6,7 +6,7 @@ Each moment is a byte an element, an index into a codebook of 256 numbers, times
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -123,7 +123,7 @@ def _fresh(master: Tensor) -> _State:
 
 @torch.no_grad()
 def _update(
-    functional: Any,
+    functional: ModuleType,
     master: Tensor,
     gradient: Tensor,
     state: _State,
@@ -150,14 +150,15 @@ def _update(
     )
 
 
-def _bitsandbytes(device: torch.device) -> Any:
+def _bitsandbytes(device: torch.device) -> ModuleType:
     """Its functions, having stepped a tensor on `device` to see that they work there."""
     try:
-        from bitsandbytes import functional
+        from bitsandbytes import functional as untyped
     except (ImportError, OSError, RuntimeError) as error:
         raise ConfigError(
             "plan adam-8bit needs bitsandbytes, which cannot be imported", str(error), INSTALL
         ) from error
+    functional: ModuleType = untyped
     probe = torch.zeros(MIN_ELEMENTS, device=device)
     codebook = functional.create_dynamic_map(signed=False).to(device)
     state = _fresh(probe)

@@ -1,7 +1,5 @@
 """A choice of plan for people and for programs. Imports no torch."""
 
-from typing import Any
-
 from swarmd.errors import OutOfMemory
 from swarmd.optimizers import OPTIMIZERS
 from swarmd.policy.plans.choice import MARGIN, Choice, Priced
@@ -88,7 +86,7 @@ def screen(choice: Choice, model: str) -> str:
     return "\n".join([*lines, "", f"-> {verdict}"])
 
 
-def document(choice: Choice, model: str) -> dict[str, Any]:
+def document(choice: Choice, model: str) -> dict[str, object]:
     """`swarmd doctor memory --json`. Schema version 1."""
     return {
         "schema": 1,
@@ -116,7 +114,7 @@ def describe(plan: Plan) -> str:
     return "; ".join(parts)
 
 
-def _plan_document(priced: Priced, choice: Choice) -> dict[str, Any]:
+def _plan_document(priced: Priced, choice: Choice) -> dict[str, object]:
     return {
         "name": priced.plan.name,
         "engine_sleeps": priced.plan.how.engine_sleeps,

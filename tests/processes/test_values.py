@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from swarmd.processes.frames import FrameReader, encode_frame
-from swarmd.processes.records import typed
+from swarmd.processes.values import typed
 
 
 class Point(NamedTuple):
@@ -33,9 +33,9 @@ LINE = Line("a", (Point(1, 2.0), Point(3)), (4, 5), {"b": [1]})
 DRAWING = Drawing([[LINE, Line("c", (), None, {})], []], None, b"d")
 
 
-def carried(value: object) -> Any:
-    (message,) = FrameReader().feed(encode_frame({"result": value}))
-    return message["result"]
+def carried(kind: Any, value: object) -> Any:
+    (found,) = FrameReader(kind).feed(encode_frame(value))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def carried(value: object) -> Any:
     ],
 )
 def test_a_value_comes_out_as_it_went_in(kind: Any, value: object) -> None:
-    found = typed(kind, carried(value))
+    found = carried(kind, value)
     assert found == value
     assert type(found) is type(value)
 
 
 def test_every_record_inside_has_its_type_again() -> None:
-    ((line, _), _) = typed(Drawing, carried(DRAWING)).lines_RG
+    ((line, _), _) = carried(Drawing, DRAWING).lines_RG
     assert (type(line), type(line.points[0]), type(line.ids)) == (Line, Point, tuple)
 
 
@@ -67,12 +67,12 @@ def test_what_is_typed_already_stays() -> None:
     assert typed(Line, LINE) is LINE
 
 
-@pytest.mark.parametrize("fields", [[], [1], [1, 2.0, 3]])
-def test_other_fields_than_those_of_the_record_are_refused(fields: list[object]) -> None:
-    with pytest.raises((TypeError, ValueError)):
+@pytest.mark.parametrize("fields", [[], ["a"], [1, "a"], [1, 2.0, 3], 7, None])
+def test_other_fields_than_those_of_the_record_are_refused(fields: object) -> None:
+    with pytest.raises(ValueError):
         typed(Point, fields)
 
 
 def test_what_is_no_record_is_in_no_frame() -> None:
     with pytest.raises(TypeError, match="no set"):
-        encode_frame({"result": {1}})
+        encode_frame([{1}])
