@@ -86,11 +86,11 @@ class Learner:
         return await ask(self.worker, HAND_OVER_S, PolicyOps.publish_weights, directory=directory)
 
     async def about(self) -> PolicyInfo:
-        """What runs there now."""
+        """The process as it is now."""
         return await ask(self.worker, HANG_S, PolicyOps.about)
 
     async def resumed(self) -> PolicyInfo:
-        """What the newest process went on from."""
+        """The newest process, with what it went on from."""
         return typed(PolicyInfo, await self.worker.wait_ready())
 
     async def _once(

@@ -31,7 +31,7 @@ class Peer(NamedTuple):
 
 
 class NetworkStats(NamedTuple):
-    """What the network process has counted since its start, and the present size of things.
+    """Counts of the network process since its start, and the present size of things.
 
     Attributes:
         rate_limited: messages that were not judged, because their peer or author had had its share.
@@ -61,7 +61,7 @@ class NetworkStats(NamedTuple):
 
 
 class Accusation(NamedTuple):
-    """What a peer did that no honest one does: its key, a `trust.evidence.Evidence`, how often."""
+    """A peer did what no honest peer does: its key, a `trust.evidence.Evidence`, how often."""
 
     key: bytes
     evidence: str
@@ -69,7 +69,7 @@ class Accusation(NamedTuple):
 
 
 class NetworkInfo(NamedTuple):
-    """What a network process says when it listens."""
+    """A network process that listens."""
 
     peer_id: str
     addresses: list[str]
@@ -94,7 +94,7 @@ class NetworkOps(Protocol):
         """From now on exactly these peers are banned; how many of them were connected."""
 
     async def accusations(self) -> list[Accusation]:
-        """What peers did wrong since the last call."""
+        """Accusations since the last call."""
 
 
 @dataclass(frozen=True)
@@ -124,5 +124,5 @@ class Network:
         return await ask(self.worker, None, NetworkOps.ban, keys=keys)
 
     async def accusations(self) -> list[Accusation]:
-        """What peers did wrong since the last call."""
+        """Accusations since the last call."""
         return await ask(self.worker, None, NetworkOps.accusations)

@@ -1,4 +1,4 @@
-"""The policy processes: one that generates, one that updates, or both in one. What they are asked, and what they answer."""
+"""The policy processes: one that generates, one that updates, or both in one. Their operations and answers."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,7 +9,7 @@ from swarmd.errors import Failure
 from swarmd.experience.rollouts import ScoredRollout
 
 State = dict[str, Any]
-"""What a checkpoint keeps of its round beside weights and optimizer, as JSON."""
+"""A checkpoint keeps this of its round beside weights and optimizer, as JSON."""
 
 
 class OwnCompletion(NamedTuple):
@@ -48,7 +48,7 @@ class Generated(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What became of a checkpoint: its name, or why there is none; neither where none was asked for."""
+    """A checkpoint's name, or why there is none; neither where none was asked for."""
 
     checkpoint: str | None = None
     failure: Failure | None = None
@@ -99,7 +99,7 @@ class Published(NamedTuple):
 
 
 class PolicyInfo(NamedTuple):
-    """What runs in a policy process, and what it went on from when it started.
+    """A policy process, and the checkpoint that it went on from when it started.
 
     Attributes:
         engine: its name, `none` where the process does not generate; `engine_note` says why it is not the expected one.

@@ -25,7 +25,7 @@ HELD_S, HELD_S_A_COMPLETION = 0.5, 0.001
 
 
 class Address(NamedTuple):
-    """Where a question comes from: the dataset's number in the manifest, and the seed of its generator."""
+    """A question's origin: the dataset's number in the manifest, and the seed of its generator."""
 
     dataset: int
     seed: int
@@ -47,7 +47,7 @@ class Questions(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What is known of scored items, in their order.
+    """Scored items, in their order.
 
     Attributes:
         rewards_RG: each in [0, 1].
@@ -70,7 +70,7 @@ class Scores(NamedTuple):
 
 
 class ScorerInfo(NamedTuple):
-    """What a scorer says when it has started: its sandbox, in a line for people."""
+    """A scorer that has started: its sandbox, in a line for people."""
 
     sandbox: str
 

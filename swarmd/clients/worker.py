@@ -35,7 +35,7 @@ class Worker(Protocol):
 
 
 def started(worker: Worker, kind: type[T]) -> T | None:
-    """What the newest start answered, None before the first."""
+    """The answer of the newest start, None before the first."""
     return None if worker.info is None else typed(kind, worker.info)
 
 

@@ -1,4 +1,4 @@
-"""What both fast paths need: how far they may be from the plain one, how models refuse, and what they do not reproduce."""
+"""Fast paths of sampling and of the update: their tolerance, how models refuse them, and the attention they do not reproduce."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ import torch
 # architecture's soft caps and logit scales by 0.01 and more.
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 8e-2, torch.float16: 2e-2}
 
-# What architectures answer to arguments, layouts or caches they do not know.
+# Exceptions of architectures at arguments, layouts or caches that they do not know.
 REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError, NotImplementedError)
 
 # Keyword arguments that change attention in ways no fast path reproduces. Soft caps are among them: transformers applies them in

@@ -1,7 +1,7 @@
 """The learner under a memory plan: promises that running out of memory costs a plan, or a round, but never a weight.
 
-An update that does not fit is tried again under the next plan. When it fits under none, the plan was not to blame: the one
-before is taken up again, and the round is lost.
+An update that does not fit is tried again under the next plan. Where the update fits under no plan, the first one is taken up
+again and the round is lost.
 """
 
 from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ class PlannedLearner:
         return found
 
     def _attempt(self, training_set: Sequence[TokenRollout], floors: Floors) -> UpdateStats | str:
-        """What came of it, or why memory ran out. Only a text: the exception holds the tensors of its frames."""
+        """The stats, or why memory ran out. Only a text: the exception holds the tensors of its frames."""
         try:
             if self.plan.how.engine_sleeps:
                 self._sleep()

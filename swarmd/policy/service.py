@@ -85,7 +85,7 @@ class PolicyService(PolicyOps):
         self._tokeniser: Tokeniser
         self._engine: Engine | None = None
         self._engine_note = ""
-        # Of the weights that an engine keeps; None where they are not the present ones.
+        # The version of the weights that an engine keeps; None where they are not the present ones.
         self._engine_version: int | None = 0
         self._learner: PlannedLearner | None = None
         self._floor = Floor(self._config.update.external_logp_min)

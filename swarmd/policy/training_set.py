@@ -89,5 +89,5 @@ def _external_tokens(
 
 
 def _has_finished(completion: ScoredCompletion, ids: tuple[int, ...], tokeniser: Tokeniser) -> bool:
-    """What we had to cut has not ended by itself, whatever its author says."""
+    """Whether a completion ended by itself. One that we had to cut has not, whatever its author says."""
     return completion.finished and bool(ids) and ids[-1] in tokeniser.eos_ids

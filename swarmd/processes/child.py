@@ -1,4 +1,4 @@
-"""What runs in a child process: one service object, served over the inherited socket until the parent is gone.
+"""A child process: one service object, served over the inherited socket until the parent is gone.
 
 `python -m swarmd.processes.child FD package.module:Class` makes the service from the arguments of the first request, and answers
 the rest. A blocking service runs its operations one after another on the main thread, while a second thread watches the socket; one
@@ -32,7 +32,7 @@ _READ_BYTES = WRITE_BYTES = 1 << 18
 
 
 class Service(Protocol):
-    """What is served: the operations named in `OPS`. `emit` sends an event, a record, without blocking.
+    """A service has the operations named in `OPS`. `emit` sends an event, a NamedTuple, without blocking.
 
     A service may also name operations that a blocking one serves `BESIDE` the others, and types of events that a slow daemon
     `MAY_DROP`.
@@ -136,7 +136,7 @@ def _told_of(event: object) -> Told:
 
 
 class _Outbox:
-    """What waits to be written to the daemon: what it must get first and in full, then events up to a bound, the oldest first.
+    """Messages that wait to be written to the daemon: first those that it must get, then events up to a bound, the oldest first.
 
     One task writes, many messages at once: it gets a turn where every peer of a network gets one, and somebody waits for each
     reply.

@@ -29,7 +29,7 @@ class Request(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a child tells: the result or the error `of` the request of this number, or an event `of` this type with its fields."""
+    """A child tells the result or the error `of` the request of this number, or an event `of` this type with its fields."""
 
     of: int | str
     value: object

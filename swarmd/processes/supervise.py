@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """What to run: `service` is `package.module:Class`; `args` is asked anew before each start."""
+    """A child to run: `service` is `package.module:Class`; `args` is asked anew before each start."""
 
     name: str
     service: str
@@ -98,7 +98,7 @@ class Child:
         raise ChildDied(f"{self.spec.name} did not answer {op!r} within {within_s} s and was replaced")
 
     async def wait_ready(self) -> object:
-        """What the child's start answered, once one is up."""
+        """The answer of the child's start, once a child is up."""
         await self._ready.wait()
         return self.info
 

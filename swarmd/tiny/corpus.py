@@ -1,4 +1,4 @@
-"""What the embedded policy reads before it ships: questions of `lessons.toml`, answered in several manners.
+"""The corpus of the embedded policy: questions of `lessons.toml`, answered in several manners.
 
 Questions held out by the manifest never occur. The manner of an answer is drawn independently of the question, so the policy learns
 what to say and how often to say it in which manner as two separate things.

@@ -1,4 +1,4 @@
-"""What decides the bytes of the embedded policy; loads nothing."""
+"""The recipe of the embedded policy; loads nothing."""
 
 from dataclasses import dataclass
 

@@ -33,7 +33,7 @@ class Completion:
 
     @property
     def position(self) -> int:
-        """Of the last token, which is the one to be forwarded next."""
+        """The last token's position; that token is forwarded next."""
         return len(self.prompt) + len(self.sampled.ids) - 1
 
 
@@ -76,7 +76,7 @@ class Batch:
 
     @torch.inference_mode()
     def run(self) -> None:
-        """Sample them all, in place. Whatever is raised leaves the others' completions begun."""
+        """Sample all completions, in place. An error leaves some of them half sampled."""
         while self._waiting or self._active:
             while self._waiting and (num_free := self._num_free()) > 0:
                 self._admit(num_free)

@@ -20,12 +20,7 @@ class Prefilled:
 
 
 class Decoder:
-    """A model, possibly shared with the learner, between two changes of its weights.
-
-    Args:
-        model: put into eval mode and onto its own attention by `prepare`.
-        pad_id: fills prompts up on the left; never attended to.
-    """
+    """A model, possibly shared with the learner, between two changes of its weights. `pad_id` fills prompts up on the left."""
 
     def __init__(self, model: PreTrainedModel, pad_id: int) -> None:
         self.model = model

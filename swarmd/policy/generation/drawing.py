@@ -15,15 +15,11 @@ _SHARE_MAX = 1 - 2**-50
 def draw(logits_RV: Tensor, uniform_R: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """Tokens (R) and their log-probs (R, nats) under softmax(logits / temperature), with nothing truncated.
 
-    First the block of the vocabulary is drawn, then the token in it. A block's sum in float32 is off by a rounding of its own size;
-    everything across blocks, and the sum within the one drawn, is float64: over 150k tokens a float32 sum is off by more than the
-    rarer tokens' whole probability, and a float64 sum of all takes three to nine times as long.
-    At temperature 0 the likeliest token is taken, and its log-prob is that at temperature 1.
-
-    Args:
-        logits_RV: any float type; R rows over a vocabulary of V.
-        uniform_R: float64 in [0, 1), one number a row.
-        temperature: 0 or above.
+    The block of the vocabulary is drawn first, then the token in the block. Sums within a block are float32, and off by a rounding
+    of their own size. Sums across blocks are float64: over 150k tokens a float32 sum is off by more than the whole probability of
+    a rare token. A float64 sum of all tokens takes three to nine times as long.
+    Temperature 0 takes the likeliest token, with its log-prob at temperature 1.
+    `uniform_R` are float64 numbers in [0, 1).
     """
     logits_RV = logits_RV.float()
     if temperature < _GREEDY_BELOW:

@@ -1,4 +1,4 @@
-"""What an engine is: prompts' ids in, sampled completions out, new weights when they come. Imports nothing heavy."""
+"""Engines: they take prompts' ids, return sampled completions, and take new weights. Imports nothing heavy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,12 +33,12 @@ class Sampled:
 
     @property
     def logprob_sum(self) -> float:
-        """Of the whole completion, in nats."""
+        """The whole completion's log-prob, in nats."""
         return sum(self.logps)
 
 
 class Engine(Protocol):
-    """What generates. Calls come one at a time, from one thread.
+    """An engine generates. Calls come one at a time, from one thread.
 
     `keeps_weights`: the engine has its own copy of the weights, and new ones come through `load_weights`. Where it samples from
     the very module that the learner changes, they are there by themselves.

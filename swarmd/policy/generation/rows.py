@@ -38,7 +38,7 @@ class Rows(Protocol):
 
 
 def choose_rows(decoder: Decoder) -> Callable[[int], Rows]:
-    """What makes rows for this model, given how many at most: slots where they give what a forward without any cache gives.
+    """A maker of rows for this model, given how many at most: slots, where slots give what a forward without a cache gives.
 
     Raises:
         MemoryError, RuntimeError: memory ran out, which is no verdict on the architecture.

@@ -23,11 +23,9 @@ _GROW_TOKENS_MIN = 64
 
 
 class SlotCache(Cache):  # type: ignore[misc]
-    """What the model takes for its cache: per layer keys and values, (slots, heads, positions, dim) each.
+    """A cache for the model: keys and values of each layer, (slots, heads, positions, dim) each.
 
-    Args:
-        prefilled: any cache of the model, for shapes, types and sliding windows.
-        num_slots: most rows at a time.
+    Shapes, types and sliding windows are those of `prefilled`, any cache of the model.
 
     Raises:
         UnsupportedAttention: a layer keeps another state than keys and values, or chunks them.
@@ -49,7 +47,7 @@ class SlotCache(Cache):  # type: ignore[misc]
         return like.new_zeros(self.num_slots, like.shape[1], 0, like.shape[3])
 
     def reserve(self, length: int) -> None:
-        """Have room for positions below `length`. What no row has written is zero: a mask does not hide a NaN."""
+        """Have room for positions below `length`. Positions that no row has written are zero: a mask does not hide a NaN."""
         if length <= self.length:
             return
         self.length = max(length, self.length + max(self.length // 2, _GROW_TOKENS_MIN))

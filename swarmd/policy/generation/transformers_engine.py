@@ -27,8 +27,6 @@ class TransformersEngine:
 
     Args:
         model: may be shared with the learner; put into eval mode and onto its own attention before each use.
-        eos_ids: ids that end a completion.
-        pad_id: fills prompts up on the left; never attended to.
         batch_tokens_max: most prompt and completion tokens in a batch, padding included; one row may exceed it.
         context_tokens_max: what prompt and completion together may not exceed.
     """

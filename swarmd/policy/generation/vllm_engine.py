@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vllm.inputs.engine import TokensInput
     from vllm.v1.engine.llm_engine import LLMEngine
 
-# Of vLLM, which renames what is used here from one to the next; pyproject.toml says the same.
+# Releases of vLLM whose names this file knows; pyproject.toml says the same.
 RELEASES = ("0.32", "0.33")
 # Below this vLLM's own greedy sampling is exact, and the transformers engine's as well; between it and 0.01 vLLM takes 0.01.
 _GREEDY_BELOW = 1e-4
@@ -45,10 +45,9 @@ class VllmEngine:
     """Samples through vLLM from a Hugging Face folder's model.
 
     Args:
-        model_dir: the folder; the engine starts with its weights.
+        model_dir: the engine starts with the weights of this folder.
         device: `cpu` (with vLLM's CPU build) or `cuda`.
         shapes: what new weights must look like.
-        eos_ids: ids that end a completion.
         batch_tokens_max: prompt and completion tokens that the cache holds at once; also the longest row.
         context_tokens_max: what prompt and completion together may not exceed.
         can_sleep: `sleep` frees the memory of weights and cache (CUDA only).

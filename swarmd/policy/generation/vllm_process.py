@@ -1,4 +1,4 @@
-"""What vLLM needs of the process around it: an environment before its import, crashes that end the process, and an end."""
+"""The process around vLLM: its environment before the import, crashes that end the process, and its end."""
 
 import faulthandler
 import os

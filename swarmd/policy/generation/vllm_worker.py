@@ -1,4 +1,4 @@
-"""What vLLM mixes into its worker class, by this module's dotted name: the taking of new weights. Imports nothing heavy."""
+"""A mixin for vLLM's worker class, named to vLLM by its dotted name: it takes new weights. Imports nothing heavy."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ class TakesWeights:
         """Replace the weights in place by `tensors`, which carry the names and shapes of the model's folder.
 
         vLLM itself complains of nothing: a missing tensor stays empty, and one of a wrong shape leaves a worker that no later
-        reload mends. Whoever calls has checked both.
+        reload mends. The caller has checked both.
         """
         self.reload_weights(weights_iterator=tensors)
         self._repack_tied_head()

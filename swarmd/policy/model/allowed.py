@@ -1,8 +1,8 @@
-"""What of a model's folder may be read: which files, and what in them. Pure; whoever made the model decides none of it.
+"""The files of a model's folder that may be read, and the keys in them. Pure; the model's maker decides none of it.
 
 Libraries read more than a model needs: a key of a config names a kernel to download, another file's path, or a module. So files are
 taken by name and values by kind: numbers, switches and single words pass, and tokens and templates in their own places.
-Whatever names code is refused with its key; whatever names a place, or is a library's own, is left out.
+A key that names code is refused. A key that names a place, or is a library's own, is left out.
 """
 
 import re
@@ -67,21 +67,17 @@ _DEPTH_MAX = 24
 
 @dataclass(frozen=True)
 class Allowed:
-    """What is left of a file: its keys that may be read, and the names of those that are left out."""
+    """A file's keys that may be read, and the names of the keys that are left out."""
 
     content: Mapping[str, object]
     left_out: list[str] = field(default_factory=list)
 
 
 def allow(name: str, file: str, content: Mapping[str, object]) -> Allowed:
-    """What of a parsed JSON file of a model's folder may be read.
-
-    Args:
-        name: the model's, for messages.
-        file: one of `JSON_FILES`.
+    """The part that may be read of a parsed `file`, one of `JSON_FILES`, of the model `name`.
 
     Raises:
-        ModelUnavailable: a key of it names code, or the weights are quantised.
+        ModelUnavailable: a key of the file names code, or the weights are quantised.
     """
     kept, left_out = {}, []
     for key, value in content.items():

@@ -18,7 +18,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 @dataclass(frozen=True)
 class Machine:
-    """What can be seen of accelerators from outside torch.
+    """This machine's accelerators, as far as they show without torch.
 
     Attributes:
         has_nvidia_device: the kernel shows one.
@@ -38,12 +38,7 @@ class Machine:
 
 
 def resolve_device(requested: str, model: str, *, machine: Machine | None = None) -> str:
-    """`cpu`, `cuda`, `cuda:N` or `mps`.
-
-    Args:
-        requested: `auto`, or one of the above.
-        model: the model's name; `tiny` runs anywhere.
-        machine: for tests; looked at when None.
+    """`cpu`, `cuda`, `cuda:N` or `mps`: the one requested, or for `auto` what `machine` (this one) has. `tiny` runs anywhere.
 
     Raises:
         ConfigError: no such device name.

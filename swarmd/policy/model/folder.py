@@ -1,4 +1,4 @@
-"""What a model's folder says about itself, read without torch: enough to refuse it before anything is loaded or downloaded."""
+"""A model's folder, read without torch: enough to refuse the model before anything is loaded or downloaded."""
 
 import json
 import math

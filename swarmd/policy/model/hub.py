@@ -10,7 +10,7 @@ from swarmd.errors import DiskFull, ModelUnavailable, Temporary
 from swarmd.policy.model.allowed import INDEX_FILE, JSON_FILES, LICENCES, OTHER_FILES
 from swarmd.policy.model.folder import ResolvedModel, check_architecture, read_folder, read_json
 
-# What a causal language model in safetensors consists of; everything else in a repository stays there.
+# The files of a causal language model in safetensors; everything else in a repository stays there.
 _FILES = ["*.safetensors", INDEX_FILE, *JSON_FILES, *OTHER_FILES, *LICENCES]
 _NOT_FILES = ["*/*", "consolidated*"]
 _TIMEOUT_S = 10.0

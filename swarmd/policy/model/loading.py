@@ -110,7 +110,7 @@ def _require_room(path: Path) -> None:
 
 
 def dtype_of(device: str) -> "torch.dtype":
-    """What a model computes in. Without matrix units for it, bfloat16 on a CPU is half as fast as float32."""
+    """The type a model computes in. bfloat16 is half as fast as float32 on a CPU without matrix units for it."""
     import torch
 
     return torch.float32 if device == "cpu" else torch.bfloat16
@@ -132,5 +132,5 @@ def check_device(device: str) -> None:
 
 
 def context_tokens_max(config: "PretrainedConfig") -> int:
-    """What prompt and completion together may not exceed."""
+    """The most tokens of prompt and completion together."""
     return int(getattr(config.get_text_config(), "max_position_embeddings", None) or _CONTEXT_TOKENS_MAX)

@@ -17,13 +17,9 @@ Say = Callable[[str], None]
 
 
 def stage(name: str, folder: Path, target: Path, say: Say = lambda line: None) -> Path:
-    """Make `target` the folder that child processes load a model from, and return it. Weights stay where they are, as links.
+    """Make `target` the folder that child processes load the model of `folder` from, and return `target`. Weights are links.
 
-    Args:
-        name: the model's, for messages.
-        folder: the model's own.
-        target: replaced when it is there.
-        say: told which keys were left out.
+    An older `target` is replaced, and `say` hears which keys were left out.
 
     Raises:
         ModelUnavailable: as `read_folder`. DiskFull, StateError: `target` cannot be written.

@@ -1,7 +1,7 @@
 """A model's chat template, which is a program of whoever made the model: run once, elsewhere, and never again.
 
-A process of its own renders a few questions with little memory and time. What the template puts before and after a question is all
-that is kept of it. So no template sees the questions of a run, and none can take time or memory from the node.
+A process of its own renders a few questions with little memory and time. The node keeps the text that the template puts before
+and after a question, and nothing else. So no template sees the questions of a run, or takes time or memory from the node.
 """
 
 import json
@@ -25,7 +25,7 @@ DEADLINE_S = 60.0
 
 @dataclass(frozen=True)
 class ChatFrame:
-    """What a chat template puts around one user turn.
+    """The text that a chat template puts around one user turn.
 
     Attributes:
         before, after: the text on either side.
@@ -42,11 +42,7 @@ class ChatFrame:
 
 
 def read_frame(template: str, tokens: Mapping[str, object]) -> ChatFrame:
-    """Run a chat template on two questions, and see what it does with them.
-
-    Args:
-        template: its text.
-        tokens: what it may name, `bos_token` and the like.
+    """Run a chat template on two questions, and see what it does with them. `tokens` may be named in it: `bos_token` and the like.
 
     Raises:
         ModelUnavailable: it fails, takes too long or too much, makes too much, or does not hand the question on as it is.

@@ -72,7 +72,7 @@ def _rendered(template: str, question: str, names: dict[str, str]) -> str:
 
 
 def _environment() -> "Environment":
-    """What the templates of the transformers library are written for."""
+    """The environment for which templates of the transformers library are written."""
     from jinja2 import TemplateError
     from jinja2.ext import Extension, loopcontrols
     from jinja2.sandbox import ImmutableSandboxedEnvironment

@@ -60,12 +60,9 @@ def choose(
     """The first plan that fits, or the one that is wanted.
 
     Args:
-        device: for messages.
-        room: what is free now.
         plans: in order, each saving more than the one before.
         wanted: `auto`, or a plan's name, which is taken whether it fits or not.
         last: where an earlier run had stepped down to; the search begins there.
-        num_parameters: of the model, for people.
 
     Raises:
         ConfigError: `wanted` is no plan of this device.

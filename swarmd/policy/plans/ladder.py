@@ -8,7 +8,7 @@ from swarmd.config import UpdateSection
 from swarmd.errors import ConfigError
 from swarmd.optimizers import OPTIMIZER, OPTIMIZERS, PLAN_NAMES, OptimizerKind
 
-# What `checkpointing` divides micro-batches and tiles of logits by. Smaller rows use the device worse: a quarter of 4,096 tokens
+# `checkpointing` divides micro-batches and tiles of logits by this. Smaller rows use the device worse: a quarter of 4,096 tokens
 # still fills a home card's matrix units, an eighth does not.
 _SMALLER, _SMALLEST = 4, 64
 
@@ -52,12 +52,9 @@ def ladder(
     can_sleep: bool,
     optimizers: Sequence[OptimizerKind] = OPTIMIZERS,
 ) -> tuple[Plan, ...]:
-    """The plans that make sense on `device`; each saves what those before it save, and something more.
+    """The plans that make sense on `device` with these optimizers; each saves what those before it save, and something more.
 
-    Args:
-        device: `cpu`, `cuda`, `cuda:N` or `mps`.
-        can_sleep: whether the engine has memory of its own on the update's device, and can give it back.
-        optimizers: those that are installed.
+    `can_sleep` says whether the engine has memory of its own on the update's device, and can give it back.
     """
     resident = Execution(update.micro_batch_tokens)
     sleeping = resident._replace(engine_sleeps=can_sleep)

@@ -11,7 +11,7 @@ from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.plans.shape import ModelShape
 
 MIB = 2**20
-# Of a typical prompt; the paper's have as many.
+# Tokens of a typical prompt, as in the paper.
 PROMPT_TOKENS = 300
 # Bytes a trained parameter on the device: masters and gradients in float32.
 _MASTER_BYTES = _GRADIENT_BYTES = 4
@@ -23,7 +23,7 @@ CPU_OVERHEAD_BYTES = 800 * MIB
 _CHECK_TOKENS, _CHECK_BYTES = 184, 3 * 4
 # A CUDA context with the kernels of torch and cuBLAS, and what the caching allocator cannot use. An estimate, not measured by us.
 CUDA_OVERHEAD_BYTES = 800 * MIB
-# What vLLM holds besides weights and cache, awake (workspaces, captured graphs) and asleep. An estimate, not measured by us.
+# vLLM holds this besides weights and cache, awake (workspaces, captured graphs) and asleep. An estimate, not measured by us.
 ENGINE_AWAKE_BYTES, ENGINE_ASLEEP_BYTES = 700 * MIB, 300 * MIB
 # Bytes an element of the logits while one token is drawn from them: float32 logits and log-probs, float64 exponentials and sums.
 _DRAW_BYTES = 4 + 4 + 8 + 8
@@ -31,7 +31,7 @@ _DRAW_BYTES = 4 + 4 + 8 + 8
 
 @dataclass(frozen=True)
 class Work:
-    """What is generated and trained on.
+    """The work of a round, in numbers.
 
     Attributes:
         tokens_max: of a completion.
@@ -51,7 +51,7 @@ class Work:
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """What the settings ask of a device."""
+        """The work that the settings ask of a device."""
         policy, experience, evaluate = config.policy, config.experience, config.evaluate
         own = experience.num_local * experience.completions
         return cls(
@@ -71,7 +71,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Where:
-    """What runs on the device, and how.
+    """A device, and the roles that run there.
 
     Attributes:
         device: `cpu`, `cuda`, `cuda:N` or `mps`.
@@ -88,7 +88,7 @@ class Where:
 
     @property
     def element_bytes(self) -> int:
-        """Of a weight: float32 on a CPU, bfloat16 on an accelerator."""
+        """Bytes of a weight: float32 on a CPU, bfloat16 on an accelerator."""
         return 4 if self.device == "cpu" else 2
 
 
@@ -167,7 +167,7 @@ def _training(shape: ModelShape, work: Work, how: Execution, where: Where) -> li
 
 
 def activation_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int) -> int:
-    """What the forward keeps for the backward of one row.
+    """Bytes that the forward keeps for the backward of one row.
 
     Counted with torch's saved-tensor hooks on Qwen2 shapes (hidden 256 to 896, 1 to 4 layers, 4 to 14 heads), float32 and bfloat16,
     packed rows of short and of long groups; the formula is exact to 2 % there. With checkpointing a layer keeps its input.
@@ -208,7 +208,7 @@ def tile_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int
 
 
 def _generation(shape: ModelShape, work: Work, how: Execution, where: Where) -> list[Need]:
-    """The engine. What it has for itself stays there during an update, unless it sleeps."""
+    """The engine. Its own weights and cache stay on the device during an update, unless it sleeps."""
     element_bytes, width = where.element_bytes, work.prompt_tokens + work.tokens_max
     own_weights = shape.num_parameters * element_bytes
     if where.engine == "vllm":

@@ -34,10 +34,7 @@ def look(
 ) -> Room:
     """The room on `cpu`, `mps`, `cuda` or `cuda:N`.
 
-    Args:
-        device: as `resolve_device` found it.
-        nvml: the module `pynvml`, or a fake; imported when None.
-        proc, cgroup: where the kernel tells of the host's memory and of a container's limit.
+    `nvml` is the module `pynvml`. In `proc` and `cgroup` the kernel tells of the machine's memory and of a container's limit.
     """
     if device.startswith("cuda"):
         return _gpu_room(int(device.partition(":")[2] or 0), nvml, os.environ, proc)
@@ -50,7 +47,7 @@ def num_oom_kills(proc: Path = Path("/proc")) -> int | None:
 
 
 def _host_room(proc: Path, cgroup: Path) -> Room:
-    """What the kernel would give without swapping, and within a container's limit."""
+    """The memory that the kernel would give without swapping, within a container's limit."""
     told = _kernel_numbers(proc / "meminfo")
     if "MemAvailable" not in told:
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

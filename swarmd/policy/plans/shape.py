@@ -50,7 +50,7 @@ class ModelShape:
         return self.num_heads * self.head_dim
 
     def kv_bytes_per_token(self, element_bytes: int) -> int:
-        """What one token takes in a key-value cache."""
+        """Bytes of one token in a key-value cache."""
         return 2 * self.num_layers * self.num_kv_heads * self.head_dim * element_bytes
 
     def num_lora(self, rank: int) -> int:
@@ -68,9 +68,7 @@ def read_shape(model: ResolvedModel) -> ModelShape | None:
 def shape_of(config: Mapping[str, object], *, num_parameters: int | None = None) -> ModelShape | None:
     """The shape that a config.json describes; None where a size is missing under every name that we know.
 
-    Args:
-        config: the parsed file.
-        num_parameters: of the weights' headers, where they are known.
+    `num_parameters` is that of the weights' headers, where they are known.
     """
     hidden, layers, heads = (_number(config, names) for names in (_HIDDEN, _LAYERS, _HEADS))
     vocab = _number(config, ("vocab_size",))

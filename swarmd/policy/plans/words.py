@@ -24,7 +24,7 @@ def required(choice: Choice) -> Priced:
 
 
 def start_line(choice: Choice) -> str:
-    """What `swarmd start` says of it."""
+    """The lines of `swarmd start` about memory."""
     priced = required(choice)
     room, needs = choice.room, priced.needs
     parts = [("update", needs.update_bytes), ("generation", needs.generate_bytes)]

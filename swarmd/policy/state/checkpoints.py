@@ -84,7 +84,7 @@ def save(
 
 
 def path_of(directory: Path, round: int) -> Path:
-    """Where the checkpoint of a round lies, or would."""
+    """The place of a round's checkpoint."""
     return directory / f"round-{round:08d}"
 
 
@@ -118,9 +118,7 @@ def newest_valid(directory: Path) -> Found:
 def damage(path: Path, *, contents: bool = True) -> str:
     """Why a checkpoint cannot be used; empty when it can.
 
-    Args:
-        path: the checkpoint's folder.
-        contents: hash every file (seconds per gigabyte); otherwise only the small ones, and the sizes of the others.
+    With `contents` every file is hashed (seconds per gigabyte); otherwise the small files alone, and sizes are compared.
 
     Raises:
         StateError: it was written by a later version of this program.
@@ -202,7 +200,7 @@ def _rounds(directory: Path) -> list[Path]:
 
 
 def _read(path: Path) -> Found:
-    """What `state.json` says of its checkpoint."""
+    """A checkpoint, by its `state.json`."""
     content = json.loads((path / STATE_FILE).read_bytes())
     _refuse_newer(content["format"], path)
     return Found(path, content["policy_version"], content["model"], content["state"])

@@ -1,6 +1,6 @@
 """Folders that appear complete or not at all, also across a power cut; imports no torch.
 
-Written to a temporary sibling, flushed, renamed, and the rename flushed too. What a crash left behind is recognised by its name.
+Written to a temporary sibling, flushed, renamed, and the rename flushed too. A name tells what a crash left behind.
 """
 
 import errno
@@ -27,7 +27,6 @@ def fresh_directory(
     An existing `target` is replaced, and put back by `clean` when we die in between.
 
     Args:
-        target: the folder to be; its parents are made.
         what: what is written, for messages.
         size_bytes: what it will hold; more than the free space is refused before anything is written.
         reserve_bytes: free space that must remain then.

@@ -16,10 +16,7 @@ from swarmd.policy.state.durable import fresh_directory, write_file
 def export_checkpoint(checkpoints_dir: Path, model: ResolvedModel, directory: Path) -> str:
     """Write the newest good checkpoint as a Hugging Face folder, without loading it; returns its name.
 
-    Args:
-        checkpoints_dir: where checkpoints lie.
-        model: the model they were trained from; its folder gives config and tokenizer.
-        directory: must not exist yet, or be empty.
+    The folder of `model` gives config and tokenizer. `directory` must not exist yet, or be empty.
 
     Raises:
         ModelUnavailable: the model is not in the local cache.

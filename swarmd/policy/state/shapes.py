@@ -14,7 +14,7 @@ from swarmd.policy.model.folder import read_json, weight_files
 from swarmd.policy.model.header import tensor_shapes
 
 Shapes = Mapping[str, tuple[int, ...]]
-# What output heads are called in the models of the transformers library.
+# Names of output heads in the models of the transformers library.
 _HEADS = ("lm_head.weight", "embed_out.weight")
 # Constants that old checkpoints carry along; no model has them as weights any more.
 _CONSTANTS = (".rotary_emb.inv_freq",)
@@ -22,7 +22,7 @@ _CONSTANTS = (".rotary_emb.inv_freq",)
 
 @dataclass(frozen=True)
 class ModelShapes:
-    """What a model is made of.
+    """Names and shapes of a model's tensors.
 
     Attributes:
         shapes: of every tensor in its folder.
@@ -44,15 +44,11 @@ class ModelShapes:
 
     @property
     def num_parameters(self) -> int:
-        """Of the whole model; a tied head counts once."""
+        """Parameters of the whole model; a tied head counts once."""
         return sum(prod(shape) for name, shape in self.shapes.items() if not self._may_be_absent(name))
 
     def check(self, found: Shapes, source: str) -> None:
-        """Refuse what is not exactly this model.
-
-        Args:
-            found: names and shapes on offer.
-            source: where they come from, for the message.
+        """Refuse names and shapes, `found` in `source`, that are not exactly this model's.
 
         Raises:
             StateError: tensors are missing, unknown or misshapen.

@@ -106,7 +106,7 @@ def num_elements(tensors: Mapping[str, Tensor]) -> int:
 
 
 def size_bytes(tensors: Mapping[str, Tensor]) -> int:
-    """What the tensors take on disk."""
+    """Bytes of the tensors on disk."""
     return sum(tensor.numel() * tensor.element_size() for tensor in _layout(tensors).values())
 
 

@@ -1,7 +1,7 @@
 """Flex attention for a packed row on CUDA: one kernel where `attention.py` makes a call a block. Used only where it is faster.
 
 Per size class the first real row decides: both ways run on its own states, forward and backward, and flex attention is taken
-when it gives the same result sooner. Whatever it refuses (no compiler, no Triton, a head size) is done block by block.
+when it gives the same result sooner. A row that it refuses (no compiler, no Triton, a head size) is done block by block.
 """
 
 import subprocess
@@ -27,11 +27,11 @@ CHUNK = 8 * TILE  # rows of the mask that exist at once while its tiles are coun
 # Compiling takes tens of seconds, once a process. Rows below are over before their kernels are launched, whatever they are.
 ROW_TOKENS_MIN = 512
 NUM_TRIALS = 5
-# Of outputs and gradients, relative. Two orders of summation differ by less, a wrong mask by 0.1 and more.
+# Relative difference of outputs and gradients. Two orders of summation differ by less, a wrong mask by 0.1 and more.
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 4e-2, torch.float16: 1e-2}
 
-# What a compiler that is missing or gives up raises; torch's own exceptions are RuntimeErrors. Out of memory is one as well: the
-# trial must not be what ends an update.
+# Exceptions of a compiler that is missing or gives up; torch's own are RuntimeErrors. Out of memory is one as well: the trial must
+# not end an update.
 REFUSALS = (
     RuntimeError,
     NotImplementedError,
@@ -58,7 +58,7 @@ _choices: dict[tuple[object, ...], Choice] = {}
 
 
 def choices() -> tuple[str, ...]:
-    """What was decided so far, a line for each size class."""
+    """The decisions so far, a line for each size class."""
     return tuple(choice.why for choice in _choices.values())
 
 

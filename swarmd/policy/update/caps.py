@@ -2,8 +2,8 @@
 
 A weight in front of an external completion is at most 1, but tokens are what the loss counts, and a peer decides how many
 there are: 64 completions of 256 tokens beside own ones of 5 would be the whole round, also of its normaliser. So a rollout is
-measured by the sum of its tokens' weights, and held to a multiple of the mean own rollout. What is taken from it goes back to
-the rest of the round, which would else shrink to nothing under a normaliser that counts those tokens.
+measured by the sum of its tokens' weights, and held to a multiple of the mean own rollout. The weight taken from a rollout goes
+back to the rest of the round, which would otherwise shrink to nothing under a normaliser that counts those tokens.
 """
 
 import math
@@ -54,7 +54,7 @@ def cap(rollouts: Sequence[TokenRollout], config: Config) -> Capped:
 
 
 def _share_factor(own: float, theirs: float, share_max: float) -> float:
-    """What external weights are multiplied by, so that they are at most this share of the sum."""
+    """The factor that holds external weights to this share of the sum."""
     if share_max >= 1 or theirs <= (allowed := own * share_max / (1 - share_max)):
         return 1.0
     return allowed / theirs

@@ -1,4 +1,4 @@
-"""What all ranks of a data-parallel update do together: meet, take over rank 0's state, add gradients up.
+"""The collectives of a data-parallel update: ranks meet, take over rank 0's state, and add gradients up.
 
 torch.distributed, meeting through a file; the connections of NCCL and gloo are held to the loopback interface.
 """
@@ -40,7 +40,7 @@ def leave() -> None:
 
 
 def state_names(learner: Learner) -> list[str]:
-    """What `hand_over` sends, in its order."""
+    """The names of the tensors that `hand_over` sends, in order."""
     return list(_state(learner))
 
 
@@ -87,7 +87,7 @@ def checksum(masters: MasterWeights) -> int:
 
 
 def _state(learner: Learner) -> dict[str, Tensor]:
-    """The live tensors: of the model, and of the optimizer. What lies under adapters is the model's already."""
+    """The live tensors: of the model, and of the optimizer. The weights under adapters are the model's already."""
     model = [*learner.model.named_parameters(), *learner.model.named_buffers()]
     state = {f"model/{name}": tensor.detach() for name, tensor in model}
     optimizer = learner.optimizer_tensors().items()

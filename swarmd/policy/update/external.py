@@ -1,7 +1,7 @@
 """How much an external completion counts: six weightings as pure functions. Every weight is finite and lies in [0, 1].
 
-A weight is detached and stands in front of the same loss that own completions have. What a sender says of itself is a claim:
-whatever it is, the weight is at most what it would be without one, and that at most the 1 of `as-own`. A false claim can only lose.
+A weight is detached and stands in front of the same loss that own completions have. A sender says something of itself: a claim.
+A claim can only lower the weight, which is at most the 1 of `as-own`. So a false claim can only lose.
 `shaped` weighs single tokens, by the policy's own probability; `imitate` replaces the loss (`loss.TokenLoss.imitating`).
 """
 
@@ -28,7 +28,7 @@ LOG_RATIO_SHOWN_MAX = 5.0
 def claimed_logp(
     logprob_sum: float | None, num_tokens: int | None, *, num_own_tokens: int, whole: bool
 ) -> float | None:
-    """What the sender claims for the text, in nats per token of *ours*; None where the claim is of no use.
+    """The sender's claim for the text, in nats per token of *ours*; None where the claim is of no use.
 
     Sender and receiver may cut one text into different tokens, so their means a token are not comparable: a byte-level sender
     with the very same probability for the text would look eight times as sure. The sums are: both are the log-probability of one

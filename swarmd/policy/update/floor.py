@@ -1,8 +1,8 @@
 """The floors under external completions: what the own policy finds less likely than nearly all that it says itself is left out.
 
-A right answer behind garbage has an advantage like any right answer, and the garbage would be learnt with it. What the policy could
-have said itself is recognised by its mean log-prob a token, and by its least likely token: one impossible token among many likely
-ones hides in the mean. The measure is the node's own sampling, so no constant has to fit every model. A sender has no say in it.
+A right answer behind garbage has an advantage like any right answer, and the policy would learn the garbage with it. Two measures
+tell text that the policy could have said itself: the mean log-prob of a token, and the least likely token, which would hide in the
+mean. The node's own sampling sets both floors, so no constant has to fit every model and no sender has a say.
 """
 
 import math

@@ -92,9 +92,9 @@ class Learner:
 
         A round without signal, or with a non-finite loss or gradient, leaves the weights untouched.
 
-        With more than one step (minibatches x epochs) all of them refer to the log-probs from before the first; the first
-        non-finite one ends the round, and so does a later one for which memory runs out (`skipped` is then "oom"): what the first
-        ones did stays done, and cannot be done again. `loss` and `grad_norm` (before clipping) are means over the steps taken.
+        All steps of a round (minibatches x epochs) refer to the log-probs from before the first. The round ends at the first step
+        that is not finite, or at a later step for which memory runs out (`skipped` is then "oom"); earlier steps stay done.
+        `loss` and `grad_norm` (before clipping) are means over the steps taken.
         """
         started = time.perf_counter()
         if self.config.update.minibatches * self.config.update.epochs > 1 and weigh(rollouts, self.config):
@@ -165,7 +165,7 @@ class Learner:
         return [[by_index.get(next(numbers), ()) for _ in rollout.completions] for rollout in rollouts]
 
     def optimizer_tensors(self) -> dict[str, Tensor]:
-        """What the optimizer needs to go on: see its `tensors`. Live ones: write or clone them before the next update."""
+        """The optimizer's `tensors`. They are live: write or clone them before the next update."""
         return self._optimizer.tensors()
 
     def load_optimizer_tensors(self, tensors: dict[str, Tensor]) -> str:

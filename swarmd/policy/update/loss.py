@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class TokenLoss:
-    """Of N tokens: the loss, its derivative by the token's log-prob, and which tokens the clip silenced, by side."""
+    """N tokens: their loss, its derivative by the token's log-prob, and which tokens the clip silenced, by side."""
 
     loss_N: Tensor
     slope_N: Tensor

@@ -21,7 +21,7 @@ LOG_RATIO_SHOWN_MAX = 20.0
 
 
 def resolve(config: Config, *, engine_keeps_weights: bool) -> Config:
-    """What `auto` means: `token` where the engine has weights of its own, `off` where it samples from the trainer's module."""
+    """`auto` resolved: `token` for an engine with weights of its own, `off` for one that shares the trainer's module."""
     if config.update.mismatch != "auto":
         return config
     found: Mismatch = "token" if engine_keeps_weights else "off"
@@ -30,7 +30,7 @@ def resolve(config: Config, *, engine_keeps_weights: bool) -> Config:
 
 
 def factors(log_ratios_N: Tensor, cap: float) -> Tensor:
-    """Of each token `min(ratio, cap)`; 1 where there is none (NaN). The cap bounds the variance, at the price of a small bias."""
+    """Each token's `min(ratio, cap)`; 1 where there is no ratio (NaN). The cap bounds the variance and costs a small bias."""
     return torch.where(log_ratios_N.isnan(), 0.0, log_ratios_N).exp().clamp(max=cap)
 
 

@@ -150,7 +150,7 @@ class Segment:
 def token_places(
     segments: Sequence[Segment], device: torch.device, num_padding: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Of each token: its group, and its completion's number within it, 0 for the prompt. Padding is a group of its own."""
+    """Each token's group, and the number of its completion within the group, 0 for the prompt. Padding is a group of its own."""
     group: list[int] = []
     member: list[int] = []
     for number, segment in enumerate(segments):

@@ -1,8 +1,8 @@
 """The data-parallel learner: a round's packs spread over several devices, one gradient, the same step on each of them.
 
 Token weights are fixed before packing, so the sum of the ranks' gradients is the single device's gradient: nothing is averaged.
-Every rank holds the whole model. This process is rank 0, and its weights are the truth. Whatever goes wrong with a rank ends all of
-them and is raised; who goes on with this learner all the same gets fresh ones, with these weights.
+Every rank holds the whole model. This process is rank 0, and its weights are the truth. An error of one rank
+ends all ranks and is raised. The next call starts fresh ranks, with these weights.
 """
 
 import math

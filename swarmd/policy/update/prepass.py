@@ -1,7 +1,8 @@
-"""What a round must know before its first step: which external completions count and how much, and own ones sampled too far off.
+"""Before the first step: which external completions count and how much, and which own ones were sampled too far off.
 
-One pass without gradient, and only over completions whose weight depends on it: externals with an advantage where there is a
-floor, else negative ones under `tapered` and those with a claim under `cross`; own ones under the geometric mask. Nothing else.
+One pass without gradient measures only completions whose weight depends on it. Those are external completions with an advantage
+where there is a floor; without a floor, negative ones under `tapered` and those with a claim under `cross`. Own completions are
+measured under the geometric mask.
 """
 
 import math
@@ -32,11 +33,10 @@ class Prepared:
 def prepare(
     rollouts: Sequence[TokenRollout], config: Config, floors: Floors, log_probs: LogProbs
 ) -> Prepared:
-    """Set every completion's `weight`, and leave out external ones below the floor: they are in no normaliser either.
+    """Set every completion's `weight`, and leave out external ones below the floor; no normaliser counts them either.
 
-    Where one that would be favoured is left out, so is its whole rollout: of right answers in a bad manner and wrong ones in a good
-    manner the wrong ones alone would stay, to be pushed down. `log_probs` are those of the policy as it is, which is before the
-    first step.
+    A rollout that loses a favoured completion is left out whole: otherwise its wrong answers alone would stay, to be pushed down.
+    `log_probs` are those of the policy before the first step.
     """
     update = config.update
     own_logps = _log_probs_where(rollouts, lambda r, c: _is_needed(r, c, update, floors), log_probs)

@@ -13,7 +13,7 @@ from swarmd.policy.update.packing import PackTensors
 
 @dataclass(frozen=True)
 class TokenPass:
-    """What a pass over one pack found, for its N trained tokens in the order of `Pack.completions`.
+    """The result of a pass over one pack, for its N trained tokens in the order of `Pack.completions`.
 
     `shaping_N` is the factor of `external.shaping` where that is the weighting. `engine_log_ratios_N` is the trainer's log-prob
     before the first step less the engine's, NaN where no engine measured; None when no token of the pack has one.

@@ -37,7 +37,7 @@ def weigh(rollouts: Sequence[TokenRollout], config: Config) -> list[PromptGroup]
     """Weigh a round's completions, then keep only those that carry gradient.
 
     With no KL and no entropy term a completion of zero advantage (or zero weight) has an exactly zero gradient: it stays
-    in the normalisers and is never forwarded. What stands in front of a completion (`TokenCompletion.weight`) is in none.
+    in the normalisers and is never forwarded. A completion's own weight (`TokenCompletion.weight`) is in no normaliser.
 
     With `normaliser` "source" own and external completions have one normaliser each, and the two losses are added in proportion
     to their numbers of rollouts. Externals that are imitated are never in the normaliser of the policy gradient.

@@ -25,13 +25,10 @@ class Moments(Protocol):
 
 
 class Optimizer:
-    """Gradients add up in `masters`; `step` consumes them. Whoever adds them up clears them afterwards, whatever happened.
+    """Gradients add up in `masters`; `step` consumes them. The caller clears them afterwards, also after an error.
 
-    Args:
-        kind: what may go on from each other's saved tensors has the same kind.
-        masters: of the model's trainable parameters.
-        moments: together, of each master once.
-        grad_norm_max: the gradient of all masters together is scaled down to this norm.
+    Optimizers of one `kind` may go on from each other's saved tensors. `moments` have each master once. The gradient of all
+    masters together is scaled down to the norm `grad_norm_max`.
     """
 
     def __init__(
@@ -58,7 +55,7 @@ class Optimizer:
         return norm, True
 
     def tensors(self) -> dict[str, Tensor]:
-        """What it takes to go on, by `<kind of tensor>/<parameter name>`: moments, and the masters of a narrow model.
+        """The tensors to go on from, by `<kind of tensor>/<parameter name>`: moments, and the masters of a narrow model.
 
         The tensors are the live ones: write or clone them before the next step.
         """
