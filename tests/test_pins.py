@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from swarmd.policy.generation.vllm_engine import RELEASES
-from swarmd.questions.regenerate import RELEASE
+from swarmd.questions.gym import REASONING_GYM
 from swarmd.swarm.hardening import SUPPORTED
 
 ROOT = Path(__file__).parent.parent
@@ -49,7 +49,7 @@ def test_the_hardened_library_is_allowed_in_the_one_release_that_the_code_accept
 
 
 def test_the_question_library_is_allowed_in_the_release_that_the_digests_are_of() -> None:
-    assert [str(one) for one in ranges("reasoning-gym")] == [f"=={RELEASE}"]
+    assert [str(one) for one in ranges("reasoning-gym")] == [f"=={REASONING_GYM.release}"]
 
 
 def test_vllm_is_allowed_in_the_releases_that_the_engine_knows() -> None:

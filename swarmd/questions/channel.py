@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 _PREFIX = struct.Struct(">I")
-# A batch of 64 rollouts of 16 completions of 16 KiB is 16 MiB, at most six times that as escaped JSON.
+# A call with 64 rollouts of 16 completions of 16 KiB is 16 MiB, at most six times that as escaped JSON.
 MESSAGE_BYTES_MAX = 128 << 20
 
 
@@ -32,7 +32,7 @@ class Channel:
         """Close this end."""
         self._sock.close()
 
-    def send(self, message: Any, fd: int | None = None, ends: float | None = None) -> None:
+    def send(self, message: object, fd: int | None = None, ends: float | None = None) -> None:
         """Send one message, and a copy of `fd` with it."""
         payload = json.dumps(message).encode()
         prefix = _PREFIX.pack(len(payload))

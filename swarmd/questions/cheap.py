@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from swarmd.protocol.manifest import Manifest
+from swarmd.questions.family import Item
 from swarmd.questions.pieces import COPIES, KINDS, PROGRAMS, Answer
-from swarmd.questions.regenerate import DatasetChoice, Item, QuestionSource
+from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 from swarmd.questions.scorers import score
 
 # Two authors that are nobody's key. A swarm's two samples are its own, and everybody draws the same ones.
@@ -63,7 +64,7 @@ def cheap_rows(manifest: Manifest, num_questions: int, datasets: Sequence[int] =
     """One row for each dataset of the manifest, or for those with these numbers; each sample has `num_questions` questions."""
     for number in datasets or range(len(manifest.datasets)):
         spec = manifest.datasets[number]
-        source = QuestionSource(DatasetChoice(spec.name, dict(spec.params), spec.reward))
+        source = QuestionSource(DatasetChoice(spec.name, spec.params, spec.reward))
         paid = _Paid(manifest, source, number, num_questions)
         yield Row(
             spec.name,

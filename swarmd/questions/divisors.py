@@ -9,7 +9,7 @@ questions), and the questions stay the same byte for byte.
 import math
 from collections import Counter
 
-# Enough bases for every number below 3.3e24 (Sorenson and Webster 2015); a dividend has at most 20 digits (see `guards`).
+# Enough bases for every number below 3.3e24 (Sorenson and Webster 2015); a dividend has at most 20 digits (see `gym_datasets`).
 _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 # Trial division up to here leaves Pollard's method the few large factors; its steps grow with the root of the smaller one.
 _TRIAL_MAX = 2000

@@ -5,13 +5,12 @@ wrong, so it refuses to join. `swarmd manifest seal` writes the digests into a m
 """
 
 import hashlib
-import importlib.metadata
 import json
 import platform
 from collections.abc import Sequence
 
 from swarmd.errors import ConfigError, IncompatibleSwarm
-from swarmd.questions.regenerate import RELEASE, QuestionSource
+from swarmd.questions.regenerate import QuestionSource
 
 # Seeds: both ends of the range, and 29 spread over it by Knuth's multiplier. They take 1 to 5 ms a dataset (simple_equations 90).
 # Measured on 100 configurations of a dataset with seven kinds of questions (calendar_arithmetic): these seeds miss a kind in 5
@@ -45,11 +44,12 @@ def verify(sources: Sequence[QuestionSource]) -> list[str]:
     found = [golden(source) for source in sources]
     for number, (source, digest) in enumerate(zip(sources, found, strict=True)):
         if source.golden and digest != source.golden:
+            family = source.family
             raise IncompatibleSwarm(
                 f"self-test: dataset {number}, {source.name}, has other questions or answers here than in the swarm",
                 f"golden digest {source.golden[:16]} in the manifest, {digest[:16]} here;"
-                f" reasoning-gym {importlib.metadata.version('reasoning-gym')}, Python {platform.python_version()}",
-                f"install reasoning-gym {RELEASE} unchanged; if the manifest is your own, `swarmd manifest seal` it anew",
+                f" {family.package} {family.installed}, Python {platform.python_version()}",
+                f"install {family.package} {family.release} unchanged; if the manifest is your own, `swarmd manifest seal` it anew",
             )
     return found
 

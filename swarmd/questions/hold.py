@@ -1,6 +1,6 @@
 """How long a worker holds its place: the time since its fork, less the time for which it waited for a core.
 
-Our scorers compute and never sleep. A worker that sleeps costs no CPU time, yet the next batch waits for it. An author therefore
+Our scorers compute and never sleep. A worker that sleeps costs no CPU time, yet the next call waits for it. An author therefore
 pays for the time held, and a worker that holds its place too long is killed. An honest worker waits for a core on a busy machine.
 Linux tells for how long, and that time is not counted.
 """

@@ -4,18 +4,18 @@ Upstream pays every formula that follows: `P ∨ Q` follows from most premises, 
 has to say one fact or several, and nothing else. `proto/DATASETS.md` defines it for other implementations.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import product
-from typing import Any
 
+from swarmd.questions.family import Item
 from swarmd.questions.logic import NotAFormula, evaluate, every_row, truth_tables
 
 # For each variable whether a clause has it as it is (True), negated (False), or not at all (None).
 Clause = tuple[bool | None, ...]
 
 
-def score_inference(answer: str, item: Mapping[str, Any]) -> float:
+def score_inference(answer: str, item: Item) -> float:
     """1 for a formula that has each variable at most once and is equivalent to one fact or to several joined by ∧; else 0."""
     variables = item["metadata"]["variables"]
     if any(answer.count(name) > 1 for name in variables):
@@ -32,13 +32,13 @@ def score_inference(answer: str, item: Mapping[str, Any]) -> float:
     return float(said == stated != every)
 
 
-def right_answer(item: Mapping[str, Any]) -> str | None:
+def right_answer(item: Item) -> str | None:
     """The shortest fact of the question, in writing; None where there is none, or the premises contradict each other."""
     found = facts_of(item)
     return written(min(found, key=_order), item["metadata"]["variables"]) if found else None
 
 
-def facts_of(item: Mapping[str, Any]) -> frozenset[Clause]:
+def facts_of(item: Item) -> frozenset[Clause]:
     """The strongest clauses of all premises together that follow from no single premise; none where they contradict each other."""
     return _facts(tuple(item["metadata"]["premises"]), tuple(item["metadata"]["variables"]))
 

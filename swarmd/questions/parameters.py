@@ -1,5 +1,7 @@
 """Bounds on what a manifest may set: type, range or choice of every dataset parameter, and `min_x <= max_x`.
 
+A bound's `accepts` says whether a manifest may use a value.
+
 A configuration is as dangerous as foreign text (`data_file` reads local files, a precision of 10^9 takes all memory), and upstream
 checks by `assert`, which `-O` removes. So a parameter that is not in a dataset's table cannot be set at all.
 """
@@ -7,7 +9,6 @@ checks by `assert`, which `-O` removes. So a parameter that is not in a dataset'
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from swarmd.errors import ConfigError
 
@@ -19,8 +20,7 @@ class Whole:
     low: int
     high: int
 
-    def accepts(self, value: Any) -> bool:
-        """Whether a manifest may use this value."""
+    def accepts(self, value: object) -> bool:
         return type(value) is int and self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -34,9 +34,10 @@ class Real:
     low: float
     high: float
 
-    def accepts(self, value: Any) -> bool:
-        """Whether a manifest may use this value."""
-        return type(value) in (int, float) and math.isfinite(value) and self.low <= value <= self.high
+    def accepts(self, value: object) -> bool:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return False
+        return math.isfinite(value) and self.low <= value <= self.high
 
     def __str__(self) -> str:
         return f"a number from {self.low:g} to {self.high:g}"
@@ -46,8 +47,7 @@ class Real:
 class Flag:
     """True or false."""
 
-    def accepts(self, value: Any) -> bool:
-        """Whether a manifest may use this value."""
+    def accepts(self, value: object) -> bool:
         return type(value) is bool
 
     def __str__(self) -> str:
@@ -60,8 +60,7 @@ class Choice:
 
     options: tuple[str, ...]
 
-    def accepts(self, value: Any) -> bool:
-        """Whether a manifest may use this value."""
+    def accepts(self, value: object) -> bool:
         return type(value) is str and value in self.options
 
     def __str__(self) -> str:
@@ -74,8 +73,7 @@ class Some:
 
     options: tuple[str, ...]
 
-    def accepts(self, value: Any) -> bool:
-        """Whether a manifest may use this value."""
+    def accepts(self, value: object) -> bool:
         if not isinstance(value, list | tuple) or not value or not all(type(item) is str for item in value):
             return False
         return len(set(value)) == len(value) and set(value) <= set(self.options)
@@ -92,8 +90,8 @@ def span(name: str, low: int, high: int) -> dict[str, Bound]:
     return {f"min_{name}": Whole(low, high), f"max_{name}": Whole(low, high)}
 
 
-def check(dataset: str, params: Mapping[str, Any], bounds: Mapping[str, Bound]) -> dict[str, Any]:
-    """The parameters as upstream takes them.
+def check(dataset: str, params: Mapping[str, object], bounds: Mapping[str, Bound]) -> dict[str, object]:
+    """The parameters as a dataset's library takes them.
 
     Raises:
         ConfigError: an unknown parameter, or a value outside its bound.
@@ -109,17 +107,17 @@ def check(dataset: str, params: Mapping[str, Any], bounds: Mapping[str, Bound]) 
     return {name: list(value) if isinstance(value, tuple) else value for name, value in params.items()}
 
 
-def check_order(dataset: str, settings: Mapping[str, Any]) -> None:
-    """Compare every `min_x` with its `max_x`, after upstream's defaults were filled in.
+def check_order(dataset: str, settings: Mapping[str, object]) -> None:
+    """Compare every `min_x` with its `max_x`, after the library's defaults were filled in.
 
     Raises:
         ConfigError: a minimum above its maximum.
     """
     for name, low in settings.items():
         high = settings.get(f"max_{name[4:]}") if name.startswith("min_") else None
-        if high is not None and low > high:
+        if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
             raise ConfigError(
                 f"dataset {dataset}: {name} is {low}, above max_{name[4:]} = {high}",
-                "what the manifest leaves out has reasoning_gym's default",
+                "what the manifest leaves out has the library's default",
                 f"set {name} and max_{name[4:]} together",
             )

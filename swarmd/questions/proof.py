@@ -8,13 +8,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from swarmd.clients.scorer import ScoreItem
 from swarmd.errors import LocalError
-from swarmd.questions.batch import score_batch
 from swarmd.questions.extract import AnswerFormat
-from swarmd.questions.regenerate import Item
+from swarmd.questions.family import Item
 from swarmd.questions.sandbox import Step
 from swarmd.questions.scorers import Reason, Score
+from swarmd.questions.scoring import score_items
 from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
 
 # Seeds. The zygote warms its scorers with others, so that a worker does not owe its imports to the same text. calendar_arithmetic
@@ -72,12 +71,9 @@ def prove(zygote: ZygoteProcess, names: Sequence[str]) -> Proof:
         LocalError: there was no worker to compare with: the zygote ended, or the machine was too slow.
     """
     try:
-        known = [
-            ScoreItem(number, seed, tuple(texts))
-            for number, seed, texts in zygote.ask({"op": "known"})["known"]
-        ]
-        scored = score_batch(zygote, known, time.monotonic() + PROOF_S_MAX)
-        expected_RG = zygote.ask({"op": "expected"})["expected"]
+        known = zygote.known()
+        scored = score_items(zygote, known, time.monotonic() + PROOF_S_MAX)
+        expected_RG = zygote.expected()
     except ZygoteDied as error:
         raise LocalError(
             "the scorer's zygote ended while it tested the sandbox", fix="its own messages are in the log"

@@ -1,4 +1,4 @@
-"""The reward of one completion for one regenerated item: caps first, then the guarded or upstream rule, then a finite [0, 1].
+"""The reward of one completion for one regenerated item: caps first, then our own or the upstream rule, then a finite [0, 1].
 
 Nothing here evaluates text. The module also guards against upstream rules that raise, return NaN, or leave [0, 1]. A value far
 above 1 counts 0 and not 1. Upstream's rule breaks down in places (calendar_arithmetic with a negative oracle pays exp(+5 x
@@ -8,14 +8,12 @@ error)), where clamping would give every wrong answer full marks.
 import decimal
 import enum
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from swarmd.questions.extract import AnswerFormat, answer_chars_max, extract_answer, fits
-from swarmd.questions.guarded import SCORERS, Refused
-from swarmd.questions.guards import GUARDS
-from swarmd.questions.regenerate import Item, QuestionSource
+from swarmd.questions.family import Item, Rule
+from swarmd.questions.own_scorers import Refused
+from swarmd.questions.regenerate import QuestionSource
 
 # Sums of 1/n (spell_backward) miss 1 by a rounding error.
 _ROUNDING = 1e-9
@@ -55,12 +53,11 @@ def score(completion: str, item: Item, source: QuestionSource, answer_format: An
     answer = extract_answer(completion, answer_format)
     if answer is None:
         return Score(0.0, Reason.NO_ANSWER)
-    guard = GUARDS[source.name]
-    if len(answer) > answer_chars_max(item["answer"], guard.chars_max):
+    if len(answer) > answer_chars_max(item["answer"], source.offer.chars_max):
         return Score(0.0, Reason.ANSWER_TOO_LONG)
     try:
         with decimal.localcontext(decimal.Context()):
-            value: Any = float(_rule(source)(answer, item))
+            value = float(_rule(source)(answer, item))
     except Refused:
         return Score(0.0, Reason.REFUSED)
     except Exception:  # noqa: BLE001 - upstream rules raise OverflowError, RecursionError and what else on hostile text
@@ -70,11 +67,8 @@ def score(completion: str, item: Item, source: QuestionSource, answer_format: An
     return Score(0.0, Reason.NO_ANSWER) if empty else graded
 
 
-def _rule(source: QuestionSource) -> Callable[[str, Item], float]:
-    if source.exact_rule:
-        return source.exact_rule.score
-    own = GUARDS[source.name].own
-    return SCORERS[own] if own else source.dataset.score_answer
+def _rule(source: QuestionSource) -> Rule:
+    return source.exact_rule.score if source.exact_rule else source.offer.own or source.dataset.score_answer
 
 
 def _grade(value: float, rule: str) -> Score:

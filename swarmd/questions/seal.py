@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from swarmd.errors import ConfigError
 from swarmd.protocol.manifest import DatasetSpec, Manifest
-from swarmd.questions.zygote_process import ZygoteProcess
+from swarmd.questions.regenerate import DatasetChoice
+from swarmd.questions.sandbox import SandboxMode
+from swarmd.questions.zygote_process import Setup, ZygoteProcess
 
 _HEADER = re.compile(r"\s*\[\[\s*datasets\s*\]\]\s*(#.*)?$")
 _ANY_HEADER = re.compile(r"\s*\[")
@@ -24,10 +26,9 @@ def goldens_of(manifest: Manifest) -> list[str]:
     """
     zygote = ZygoteProcess(setup_of(manifest, seal=True))
     try:
-        goldens: list[str] = zygote.start()["goldens"]
+        return zygote.start()
     finally:
         zygote.close()
-    return goldens
 
 
 def sealed(manifest: Manifest, goldens: Sequence[str]) -> Manifest:
@@ -61,24 +62,14 @@ def seal_toml(data: bytes, goldens: Sequence[str], source: str) -> bytes:
 
 
 def setup_of(
-    manifest: Manifest, *, sandbox: str = "off", seal: bool = False, seccomp: bool = True
-) -> dict[str, object]:
-    """What a zygote is told of a manifest; with `seal` it compares nothing with the manifest's digests."""
-    return {
-        "datasets": [
-            {
-                "name": spec.name,
-                "params": dict(spec.params),
-                "reward": spec.reward,
-                "golden": "" if seal else spec.golden,
-            }
-            for spec in manifest.datasets
-        ],
-        "answer_format": manifest.answer_format,
-        "sandbox": sandbox,
-        "seal": seal,
-        "seccomp": seccomp,
-    }
+    manifest: Manifest, *, sandbox: SandboxMode = "off", seal: bool = False, seccomp: bool = True
+) -> Setup:
+    """What a zygote is told of a manifest."""
+    choices = [
+        DatasetChoice(spec.name, spec.params, spec.reward, "" if seal else spec.golden)
+        for spec in manifest.datasets
+    ]
+    return Setup(choices, manifest.answer_format, sandbox, seal, seccomp)
 
 
 def _with_lines(text: str, goldens: Sequence[str]) -> str:

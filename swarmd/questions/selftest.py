@@ -1,7 +1,7 @@
 """Known items: the golden digest of every offered dataset with its default parameters, for whoever seals a manifest.
 
-A node compares its generators with its manifest (`golden.py`). The author of a manifest compares with these records. Without them a
-changed reasoning_gym would found a swarm that nobody else can join. The records lie in `selftest.json`, and
+A node compares its generators with its manifest (`golden.py`). The author of a manifest compares with these digests. Without them a
+changed reasoning_gym would found a swarm that nobody else can join. The digests lie in `selftest.json`, and
 `python -m swarmd.questions.selftest --write` makes them anew from the installed reasoning_gym.
 """
 
@@ -10,33 +10,33 @@ import sys
 from collections.abc import Sequence
 from importlib import resources
 
+from swarmd.questions.datasets import OFFERED
 from swarmd.questions.golden import golden, verify
-from swarmd.questions.guards import GUARDS
 from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 
-_RECORDS = "selftest.json"
+_FILE = "selftest.json"
 
 
 def verify_defaults(names: Sequence[str]) -> None:
-    """Compare these datasets, with their defaults, with the records.
+    """Compare these datasets, with their defaults, with the known digests.
 
     Raises:
         IncompatibleSwarm: a digest differs.
     """
-    records: dict[str, str] = json.loads(resources.files(__package__).joinpath(_RECORDS).read_text())
-    verify([QuestionSource(DatasetChoice(name, {}, "exact", records[name])) for name in sorted(set(names))])
+    known: dict[str, str] = json.loads(resources.files(__package__).joinpath(_FILE).read_text())
+    verify([QuestionSource(DatasetChoice(name, {}, "exact", known[name])) for name in sorted(set(names))])
 
 
-def records_text() -> str:
+def known_text() -> str:
     """The text of `selftest.json`."""
-    records = {name: golden(QuestionSource(DatasetChoice(name, {}, "exact"))) for name in sorted(GUARDS)}
-    return json.dumps(records, indent=1) + "\n"
+    known = {name: golden(QuestionSource(DatasetChoice(name, {}, "exact"))) for name in sorted(OFFERED)}
+    return json.dumps(known, indent=1) + "\n"
 
 
 if __name__ == "__main__":
-    text = records_text()
+    text = known_text()
     if "--write" in sys.argv:
-        with resources.as_file(resources.files("swarmd.questions").joinpath(_RECORDS)) as path:
+        with resources.as_file(resources.files("swarmd.questions").joinpath(_FILE)) as path:
             path.write_text(text)
     else:
         sys.stdout.write(text)

@@ -13,14 +13,14 @@ from typing import get_args
 from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
 from swarmd.errors import ConfigError, IncompatibleSwarm, LocalError
 from swarmd.protocol.manifest import Manifest
-from swarmd.questions.batch import score_batch
-from swarmd.questions.guards import SCORER_VERSION, check_dataset
+from swarmd.questions.datasets import SCORER_VERSION, check_dataset
 from swarmd.questions.proof import Proof, prove
 from swarmd.questions.regenerate import SEED_LIMIT
 from swarmd.questions.sandbox import CONTAINED, SandboxMode, describe, missing
 from swarmd.questions.scorers import Reason, Score
+from swarmd.questions.scoring import score_items
 from swarmd.questions.seal import setup_of
-from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
+from swarmd.questions.zygote_process import Regenerated, ZygoteDied, ZygoteProcess
 
 # Questions of one call. A round or a peer's batch has a few hundred; nobody is to ask for a million.
 ITEMS_MAX = 4096
@@ -117,7 +117,7 @@ class ScorerService(ScorerOps):
         started_cpu_s = time.thread_time()
         _require_text(items)
         questions, asking_cpu_s = self._questions([Address(item.dataset, item.seed) for item in items])
-        scored = score_batch(self._zygote, items, ends, held_s_max)
+        scored = score_items(self._zygote, items, ends, held_s_max)
         return Scores(
             *questions,
             rewards_RG=[[score.reward for score in scores] for scores in scored.scores_RG],
@@ -163,15 +163,13 @@ class ScorerService(ScorerOps):
             ),
         )
 
-    def _ask_questions(self, addresses: Sequence[Address]) -> tuple[list[str | None], float]:
+    def _ask_questions(self, addresses: Sequence[Address]) -> Regenerated:
         for _ in range(2):
             number = self._zygote.num_starts
             try:
-                reply = self._zygote.ask({"op": "questions", "items": addresses})
+                return self._zygote.questions(addresses)
             except ZygoteDied:
                 self._zygote.replace(number)
-            else:
-                return reply["questions"], reply["cpu_s"]
         raise LocalError("the scorer's zygote died twice while it regenerated questions")
 
     def _require_of_manifest(self, addresses: Sequence[Address]) -> None:

@@ -1,4 +1,4 @@
-"""The life of a forked worker: lock down, read the completions, write one record for each, be killed.
+"""The life of a forked worker: lock down, read the completions, write the score of each, be killed.
 
 The worker gets the regenerated items with the fork and keeps nothing but its socket. It answers with one byte of lockdown steps and
 then 9 bytes a completion, in order. The reader parses nothing, and knows how far the worker got.
@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from swarmd.questions.channel import read_message, write_all
 from swarmd.questions.extract import AnswerFormat
-from swarmd.questions.regenerate import Item, QuestionSource
+from swarmd.questions.family import Item
+from swarmd.questions.regenerate import QuestionSource
 from swarmd.questions.sandbox import SandboxMode, lockdown
 from swarmd.questions.scorers import Reason, Score, score
 
-RECORD = struct.Struct("<Bd")
+SCORE = struct.Struct("<Bd")
 """Reason and reward of one completion."""
 
 _FD_MAX = 256
@@ -28,13 +29,13 @@ def run(
     zygote_pid: int,
     with_seccomp: bool,
 ) -> None:
-    """Serve one batch on `fd` and never return; `items` with None could not be regenerated."""
+    """Serve one call on `fd` and never return; `items` with None could not be regenerated."""
     try:
         _keep_only(fd)
         write_all(fd, bytes([lockdown(mode, zygote_pid, with_seccomp=with_seccomp)]))
         texts_RG = read_message(fd)
         for (source, item), texts in zip(items, texts_RG, strict=True):
-            write_all(fd, b"".join(_record(text, item, source, answer_format) for text in texts))
+            write_all(fd, b"".join(_encoded(text, item, source, answer_format) for text in texts))
         read_message(
             fd
         )  # nothing comes: wait to be killed, so that the end of a worker always has the same shape
@@ -42,7 +43,7 @@ def run(
         os._exit(0)
 
 
-def _record(
+def _encoded(
     text: str | None, item: Item | None, source: QuestionSource, answer_format: AnswerFormat
 ) -> bytes:
     if item is None:
@@ -51,7 +52,7 @@ def _record(
         result = Score(0.0, Reason.OVERSIZE)
     else:
         result = score(text, item, source, answer_format)
-    return RECORD.pack(result.reason, result.reward)
+    return SCORE.pack(result.reason, result.reward)
 
 
 def _keep_only(fd: int) -> None:

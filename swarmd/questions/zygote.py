@@ -1,4 +1,4 @@
-"""The zygote: one single-threaded process that knows the manifest's datasets and forks a worker for every batch.
+"""The zygote: one single-threaded process that knows the manifest's datasets and forks a worker for every call that scores.
 
 `python -m swarmd.questions.zygote FD` starts with a clean environment and talks over the inherited socket. The zygote sees
 addresses of questions and no completion: completions go from the service straight to the worker. It ends with the socket, and its
@@ -19,11 +19,13 @@ from typing import Any
 from swarmd.errors import SwarmdError
 from swarmd.questions import sandbox, worker
 from swarmd.questions.channel import Channel
+from swarmd.questions.family import Item
 from swarmd.questions.golden import verify
 from swarmd.questions.proof import SEEDS, known_texts, long_texts
-from swarmd.questions.regenerate import DatasetChoice, Item, QuestionSource
+from swarmd.questions.regenerate import QuestionSource
 from swarmd.questions.scorers import score
 from swarmd.questions.selftest import verify_defaults
+from swarmd.questions.zygote_process import Op, Setup
 from swarmd.recent import Recent
 
 # Items kept, 1 to 20 kB each. `score` asks for the prompts and then for a worker, so every item is wanted twice in a row.
@@ -52,11 +54,9 @@ class _TooLong(BaseException):
 class Zygote:
     """Regenerates items and forks workers, as the messages ask."""
 
-    def __init__(self, channel: Channel, setup: dict[str, Any]) -> None:
-        self._channel = channel
-        self._format, self._mode, self._seal = setup["answer_format"], setup["sandbox"], setup["seal"]
-        self._with_seccomp = setup["seccomp"]
-        self._sources = [QuestionSource(DatasetChoice(**choice)) for choice in setup["datasets"]]
+    def __init__(self, channel: Channel, setup: Setup) -> None:
+        self._channel, self._setup = channel, setup
+        self._sources = [QuestionSource(choice) for choice in setup.datasets]
         self._items: Recent[tuple[int, int], Item | None] = Recent(_ITEMS_KEPT_MAX)
 
     def prepare(self) -> list[str]:
@@ -65,7 +65,7 @@ class Zygote:
         Raises:
             IncompatibleSwarm: a known item came out differently.
         """
-        if self._seal:
+        if self._setup.seal:
             verify_defaults([source.name for source in self._sources])
         goldens = verify(self._sources)
         for number, source in enumerate(self._sources):
@@ -83,34 +83,37 @@ class Zygote:
     def serve(self) -> None:
         """Answer until the service closes its end (EOFError)."""
         while True:
-            request, fd = self._channel.receive()
+            (op, asked), fd = self._channel.receive()
             started = time.process_time()
-            worker_cpu_s = 0.0
-            reply: dict[str, Any] = {}
-            if request["op"] == "questions":
-                items = [self._item(*address) for address in request["items"]]
-                reply = {"questions": [item and item["question"] for item in items]}
-            elif request["op"] == "known":
-                reply = {"known": [[*address, texts] for address, _, texts in self._known()]}
-            elif request["op"] == "expected":
-                reply = {"expected": [self._scores(*known) for known in self._known()]}
-            elif request["op"] == "fork" and fd is not None:
-                reply = {"pid": self._fork(fd, request["items"])}
+            answer = self._answer(op, asked, fd)
+            self._channel.send([answer, time.process_time() - started])
+
+    def _answer(self, op: Op, asked: Any, fd: int | None) -> object:
+        """What `ZygoteProcess` reads in the method of this name."""
+        match op:
+            case "questions":
+                items = [self._item(*address) for address in asked]
+                return [item and item["question"] for item in items]
+            case "known":
+                return [(*address, texts) for address, _, texts in self._known()]
+            case "expected":
+                return [self._scores(*known) for known in self._known()]
+            case "fork":
+                assert fd is not None
+                pid = self._fork(fd, asked)
                 os.close(fd)
-            elif request["op"] == "end":
-                os.kill(request["pid"], signal.SIGKILL)
-                _, status, usage = os.wait4(request["pid"], 0)
-                worker_cpu_s = usage.ru_utime + usage.ru_stime
-                reply = {"status": status}
-            cpu_s = time.process_time() - started
-            self._channel.send({**reply, "cpu_s": cpu_s, "worker_cpu_s": worker_cpu_s})
+                return pid
+            case "end":
+                os.kill(asked, signal.SIGKILL)
+                _, status, usage = os.wait4(asked, 0)
+                return status, usage.ru_utime + usage.ru_stime
 
     def _fork(self, fd: int, addresses: list[list[int]]) -> int:
         items = [(self._sources[dataset], self._item(dataset, seed)) for dataset, seed in addresses]
-        zygote_pid = os.getpid()
+        zygote_pid, setup = os.getpid(), self._setup
         pid = os.fork()
         if pid == 0:
-            worker.run(fd, items, self._format, self._mode, zygote_pid, self._with_seccomp)
+            worker.run(fd, items, setup.answer_format, setup.sandbox, zygote_pid, setup.seccomp)
         return pid
 
     def _known(self) -> list[tuple[tuple[int, int], Item, list[str]]]:
@@ -118,12 +121,14 @@ class Zygote:
         addresses = [(number, seed) for number in range(len(self._sources)) for seed in SEEDS]
         items = [(address, self._item(*address)) for address in addresses]
         known = [
-            (address, item, known_texts(item, self._format)) for address, item in items if item is not None
+            (address, item, known_texts(item, self._setup.answer_format))
+            for address, item in items
+            if item is not None
         ]
         return known + [(address, item, long_texts()) for address, item, _ in known[:1]]
 
     def _scores(self, address: tuple[int, int], item: Item, texts: list[str]) -> list[tuple[float, int]]:
-        scores = [score(text, item, self._sources[address[0]], self._format) for text in texts]
+        scores = [score(text, item, self._sources[address[0]], self._setup.answer_format) for text in texts]
         return [(scored.reward, scored.reason) for scored in scores]
 
     def _item(self, dataset: int, seed: int) -> Item | None:
@@ -134,7 +139,7 @@ class Zygote:
         try:
             with _cpu_limit(ITEM_CPU_S_MAX):
                 item = self._sources[dataset].item(seed)
-        except (Exception, _TooLong):  # noqa: BLE001 - a generator that fails on one seed must not end a peer's whole batch, or the zygote
+        except (Exception, _TooLong):  # noqa: BLE001 - a generator that fails on one seed must end neither the call nor the zygote
             item = None
         self._items[address] = item
         return item
@@ -162,15 +167,14 @@ def main(argv: list[str]) -> None:
     os.dup2(null, 1)  # bf prints dots while it generates
     channel = Channel(socket.socket(fileno=int(argv[0])))
     try:
-        setup, _ = channel.receive()
+        setup = Setup.of(channel.receive()[0])
         try:
             zygote = Zygote(channel, setup)
             goldens = zygote.prepare()
         except SwarmdError as error:
-            kind = type(error).__name__
-            channel.send({"error": {"kind": kind, "what": error.what, "why": error.why, "fix": error.fix}})
+            channel.send([[], [type(error).__name__, error.what, error.why, error.fix]])
             return
-        channel.send({"goldens": goldens})
+        channel.send([goldens, None])
         zygote.serve()
     except EOFError:
         return

@@ -10,19 +10,66 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, Self
 
 import swarmd
+from swarmd.clients.scorer import Address, ScoreItem
 from swarmd.errors import BY_NAME, LocalError
 from swarmd.questions.channel import Channel
+from swarmd.questions.extract import AnswerFormat
+from swarmd.questions.regenerate import DatasetChoice
+from swarmd.questions.sandbox import SandboxMode
 
 # Seconds to start. Importing and testing all 34 datasets takes 0.7 s of CPU; four nodes that start on one busy core need a
 # multiple.
 START_S_MAX = 60.0
 # Regenerating costs 0.03 to 3 ms a question, a fork 1 ms; 4,096 of the slowest are 12 s.
 ANSWER_S_MAX = 30.0
+
+
+Op = Literal["questions", "known", "expected", "fork", "end"]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a zygote is told at its start; with `seal` it compares nothing with the manifest's digests."""
+
+    datasets: Sequence[DatasetChoice]
+    answer_format: AnswerFormat
+    sandbox: SandboxMode = "off"
+    seal: bool = False
+    seccomp: bool = True
+
+    @classmethod
+    def of(cls, sent: dict[str, Any]) -> Self:
+        """The setup that was sent as its `asdict`."""
+        return cls(**sent | {"datasets": [DatasetChoice(**choice) for choice in sent["datasets"]]})
+
+
+class Regenerated(NamedTuple):
+    """Questions by address, None where there is none; `cpu_s` is what the zygote computed for them."""
+
+    questions: list[str | None]
+    cpu_s: float
+
+
+class Forked(NamedTuple):
+    """A worker, and the number of the zygote that forked it: to another zygote the process id means nothing."""
+
+    pid: int
+    zygote: int
+    cpu_s: float
+
+
+class Ended(NamedTuple):
+    """A worker's exit status, and what it computed itself."""
+
+    status: int
+    worker_cpu_s: float
+    cpu_s: float
 
 
 class ZygoteDied(Exception):
@@ -32,8 +79,8 @@ class ZygoteDied(Exception):
 class ZygoteProcess:
     """A running zygote; `close` or the end of this process ends it and its workers."""
 
-    def __init__(self, setup: Mapping[str, Any], module: str = "swarmd.questions.zygote") -> None:
-        self._setup, self._module = dict(setup), module
+    def __init__(self, setup: Setup, module: str = "swarmd.questions.zygote") -> None:
+        self._setup, self._module = setup, module
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._one_at_a_time = threading.RLock()
@@ -47,8 +94,8 @@ class ZygoteProcess:
         """Process id while one runs."""
         return self._process.pid if self._process else None
 
-    def start(self) -> dict[str, Any]:
-        """End the running zygote, if any, start one and wait until it is warm; returns what it reports.
+    def start(self) -> list[str]:
+        """End the running zygote, if any, start one and wait until it is warm; returns the datasets' golden digests.
 
         Raises:
             SwarmdError: what the zygote refused (dataset, parameters, self-test).
@@ -66,7 +113,7 @@ class ZygoteProcess:
             if self.num_starts == number:
                 self._start()
 
-    def _start(self) -> dict[str, Any]:
+    def _start(self) -> list[str]:
         self.close()
         self.num_starts += 1
         ours, theirs = socket.socketpair()
@@ -77,35 +124,54 @@ class ZygoteProcess:
             )
         self._channel = Channel(ours)
         try:
-            reply = self._exchange(self._setup, None, START_S_MAX)
+            goldens, refused = self._exchange(asdict(self._setup), None, START_S_MAX)
         except ZygoteDied as error:
             raise LocalError(
                 "the scorer's zygote did not start",
                 f"it ended, or was silent for {START_S_MAX:.0f} s",
                 "its own messages are in the log",
             ) from error
-        if refused := reply.get("error"):
+        if refused:
             self.close()
-            raise BY_NAME.get(refused["kind"], LocalError)(refused["what"], refused["why"], refused["fix"])
-        return reply
+            kind, *words = refused
+            raise BY_NAME.get(kind, LocalError)(*words)
+        return list(goldens)
 
-    def ask(
-        self, request: Mapping[str, Any], fd: int | None = None, *, of: int | None = None
-    ) -> dict[str, Any]:
-        """One request, one reply; with it `zygote`, the number of the one that answered, and `cpu_s`, what it computed for it.
+    # Each of these raises ZygoteDied: no answer within `ANSWER_S_MAX`, the zygote ended, or another came after it.
 
-        Args:
-            of: which zygote is meant, where a process id of its workers is named: to another it would mean nothing.
+    def questions(self, addresses: Sequence[Address]) -> Regenerated:
+        """The questions at these addresses."""
+        return Regenerated(*self._ask("questions", addresses))
 
-        Raises:
-            ZygoteDied: no answer within `ANSWER_S_MAX`, it ended, or another came after it.
-        """
+    def known(self) -> list[ScoreItem]:
+        """Our own texts for known items of every dataset."""
+        return [ScoreItem(*known) for known in self._ask("known")[0]]
+
+    def expected(self) -> list[list[tuple[float, int]]]:
+        """Reward and reason of each known text, from the zygote, which is not locked down."""
+        scores: list[list[tuple[float, int]]] = self._ask("expected")[0]
+        return scores
+
+    def fork(self, items: Sequence[ScoreItem], fd: int) -> Forked:
+        """A worker for these items, that talks over a copy of `fd`."""
         with self._one_at_a_time:
-            if of not in (None, self.num_starts):
+            pid, cpu_s = self._ask("fork", [(item.dataset, item.seed) for item in items], fd)
+            return Forked(pid, self.num_starts, cpu_s)
+
+    def end(self, worker: Forked) -> Ended:
+        """Kill a worker."""
+        with self._one_at_a_time:
+            if worker.zygote != self.num_starts:
                 raise ZygoteDied
-            reply = self._exchange(request, fd, ANSWER_S_MAX)
-            self.workers_cpu_s += reply["worker_cpu_s"]
-            return {**reply, "zygote": self.num_starts}
+            (status, worker_cpu_s), cpu_s = self._ask("end", worker.pid)
+            self.workers_cpu_s += worker_cpu_s
+            return Ended(status, worker_cpu_s, cpu_s)
+
+    def _ask(self, op: Op, asked: object = None, fd: int | None = None) -> tuple[Any, float]:
+        """The answer, and the CPU seconds that it took the zygote."""
+        with self._one_at_a_time:
+            answer, cpu_s = self._exchange([op, asked], fd, ANSWER_S_MAX)
+            return answer, cpu_s
 
     def close(self) -> None:
         """Kill the zygote, and with it its workers."""
@@ -118,17 +184,17 @@ class ZygoteProcess:
                 self._process.wait()
                 self._process = None
 
-    def _exchange(self, request: Mapping[str, Any], fd: int | None, seconds: float) -> dict[str, Any]:
+    def _exchange(self, request: object, fd: int | None, seconds: float) -> tuple[Any, Any]:
         if self._channel is None:
             raise ZygoteDied
         ends = time.monotonic() + seconds
         try:
             self._channel.send(request, fd, ends)
-            reply: dict[str, Any] = self._channel.receive(ends)[0]
+            first, second = self._channel.receive(ends)[0]
         except (EOFError, TimeoutError, ValueError) as error:
             self.close()
             raise ZygoteDied from error
-        return reply
+        return first, second
 
 
 def _environment() -> dict[str, str]:

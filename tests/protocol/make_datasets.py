@@ -1,8 +1,8 @@
-"""Writes proto/DATASETS.md from the guard table: `python -m tests.protocol.make_datasets` from the repository's root."""
+"""Writes proto/DATASETS.md from `questions.datasets`: `python -m tests.protocol.make_datasets` from the repository's root."""
 
 from pathlib import Path
 
-from swarmd.questions.guards import GUARDS, SCORER_VERSION
+from swarmd.questions.datasets import OFFERED, SCORER_VERSION
 from swarmd.questions.parameters import Bound, Choice, Flag, Real, Whole
 
 FILE = Path(__file__).parents[2] / "proto" / "DATASETS.md"
@@ -42,8 +42,8 @@ one in it, `Q ∨ R` is weaker than a fact, and `P ∧ (P → Q)` has `P` twice:
 def text() -> str:
     """The file's text."""
     rows = "".join(
-        f"| `{name}` | {'yes' if guard.exact_only else ''} | {_all(dict(guard.bounds))} |\n"
-        for name, guard in sorted(GUARDS.items())
+        f"| `{name}` | {'yes' if offer.exact_only else ''} | {_all(dict(offer.bounds))} |\n"
+        for name, offer in sorted(OFFERED.items())
     )
     return _HEAD + rows + _TAIL
 

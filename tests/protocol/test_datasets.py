@@ -1,10 +1,10 @@
-"""The page of datasets says what the guard table says, bound by bound."""
+"""The page of datasets says what the table of offered datasets says, bound by bound."""
 
 import re
 
 import pytest
 
-from swarmd.questions.guards import GUARDS
+from swarmd.questions.datasets import OFFERED
 from swarmd.questions.parameters import Real, Whole
 from tests.protocol.make_datasets import FILE, text
 
@@ -16,14 +16,14 @@ def test_the_page_is_what_the_generator_writes():
 
 
 def test_every_offered_dataset_is_on_the_page_and_no_other():
-    assert set(ROWS) == set(GUARDS)
+    assert set(ROWS) == set(OFFERED)
 
 
-@pytest.mark.parametrize("name", sorted(GUARDS))
+@pytest.mark.parametrize("name", sorted(OFFERED))
 def test_a_row_says_every_bound(name):
-    row, guard = ROWS[name], GUARDS[name]
-    assert row.startswith("| yes |") == guard.exact_only
-    for parameter, bound in guard.bounds.items():
+    row, offer = ROWS[name], OFFERED[name]
+    assert row.startswith("| yes |") == offer.exact_only
+    for parameter, bound in offer.bounds.items():
         said = re.search(rf"`{parameter}` ([^;|]+)", row)
         assert said is not None, parameter
         if isinstance(bound, (Whole, Real)):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.questions.regenerate import forget_package
+from swarmd.questions.gym import forget_package
 
 
 @pytest.fixture(scope="package", autouse=True)

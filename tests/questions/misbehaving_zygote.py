@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from swarmd.questions import landlock, seccomp, worker, zygote
 from swarmd.questions.extract import AnswerFormat
-from swarmd.questions.regenerate import Item, QuestionSource
+from swarmd.questions.family import Item
+from swarmd.questions.regenerate import QuestionSource
 from swarmd.questions.scorers import Score
 from swarmd.questions.scorers import score as genuine
 
@@ -75,7 +76,7 @@ def obey(text: str, item: Item, source: QuestionSource, answer_format: AnswerFor
         return Score(float(0 in (os.getuid(), os.geteuid(), os.getgid())))
     elif act == "forge":
         for fd in range(3, 64):
-            _write(fd, worker.RECORD.pack(0, float(argument)) * 8)
+            _write(fd, worker.SCORE.pack(0, float(argument)) * 8)
     elif act == "hang":
         if argument:
             with open(argument, "w") as fifo:

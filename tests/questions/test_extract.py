@@ -11,13 +11,13 @@ from swarmd.questions.extract import (
     extract_answer,
     fits,
 )
-from swarmd.questions.regenerate import load_datasets
+from swarmd.questions.gym import load
 
 _PIECES = ["<answer>", "</answer>", " ", "\n", "x", "<", "/answer>", "<answer", "1", "\t", "é"]
 
 
 def test_tags_equal_upstream_on_random_mixtures() -> None:
-    load_datasets(["gcd"])
+    load(["gcd"])
     from reasoning_gym.utils import extract_answer as upstream
 
     rng = random.Random(1)

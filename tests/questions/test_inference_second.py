@@ -5,8 +5,9 @@ from collections import Counter
 from itertools import combinations
 
 from swarmd.protocol.manifest import load_manifest
+from swarmd.questions.family import Item
 from swarmd.questions.inference import facts_of, right_answer, score_inference, written
-from swarmd.questions.regenerate import DatasetChoice, Item, QuestionSource
+from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 from tests.protocol.second import inference as second
 from tests.questions.answers import SPACES
 

@@ -1,6 +1,6 @@
 """What holds on machines that lack a step of the lockdown, as root and as an ordinary user: what the one line says, and no more.
 
-The guarded scorers run no code on any of them. A worker under foreign control, for which a scorer needs a hole, is held by what
+The reviewed scorers run no code on any of them. A worker under foreign control, for which a scorer needs a hole, is held by what
 there is.
 """
 

@@ -1,6 +1,6 @@
 """The paper's nine: our pipeline equals upstream's on tens of thousands of completions, but for a closed list of differences.
 
-Ours is what a worker runs: caps, extraction, guarded rule, range. Upstream's is its own `extract_answer` and `score_answer`. Each
+Ours is what a worker runs: caps, extraction, our own rule, range. Upstream's is its own `extract_answer` and `score_answer`. Each
 difference below has its reason, is checked for what it may do, and has to occur: a list that nobody needs would hide something.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from swarmd.protocol.manifest import DatasetSpec, load_manifest
+from swarmd.questions.datasets import OFFERED
 from swarmd.questions.extract import answer_chars_max
-from swarmd.questions.guards import GUARDS
 from swarmd.questions.logic import NotAFormula, evaluate
 from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 from swarmd.questions.scorers import Reason, Score, score
@@ -38,7 +38,7 @@ def no_answer(case: Case) -> bool:
 def too_long(case: Case) -> bool:
     """An answer four times as long as the right one, and 128 characters: 0. Upstream searches it, and builds numbers of it."""
     name, item, answer, ours, _ = case
-    limit = GUARDS[name].chars_max or answer_chars_max(item["answer"])
+    limit = OFFERED[name].chars_max or answer_chars_max(item["answer"])
     return answer is not None and len(answer) > limit and ours == Score(0.0, Reason.ANSWER_TOO_LONG)
 
 

@@ -13,17 +13,18 @@ import numpy as np
 import pytest
 
 from swarmd.errors import ConfigError, IncompatibleSwarm
-from swarmd.questions.guards import GUARDS
-from swarmd.questions.regenerate import DatasetChoice, QuestionSource, load_datasets
+from swarmd.questions.datasets import OFFERED
+from swarmd.questions.gym import load
+from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 
 
 def source_of(name: str, reward: str = "exact", **params: Any) -> QuestionSource:
     return QuestionSource(DatasetChoice(name, params, reward))
 
 
-@pytest.mark.parametrize("name", GUARDS)
+@pytest.mark.parametrize("name", OFFERED)
 def test_a_reseeded_dataset_equals_a_fresh_one(name: str) -> None:
-    source = source_of(name, "exact" if GUARDS[name].exact_only else "upstream")
+    source = source_of(name, "exact" if OFFERED[name].exact_only else "upstream")
     dataset_type, config_type = import_module("reasoning_gym.factory").DATASETS[name]
     for seed in (0, 5, 7, 5, 2**31 - 1, *range(100, 120)):
         with decimal.localcontext(decimal.Context()):
@@ -79,11 +80,11 @@ def test_what_upstream_would_refuse_is_a_config_error(name: str, params: dict[st
 
 _WHOLE = """
 import sys
-from swarmd.questions import regenerate
+from swarmd.questions import gym, regenerate
 if "whole" in sys.argv:
     def refuse():
         raise ImportError
-    regenerate._make_bare_packages = refuse
+    gym._make_bare_packages = refuse
 sources = [regenerate.QuestionSource(regenerate.DatasetChoice(name, {}, "exact")) for name in ("gcd", "number_sorting")]
 print([source.item(seed) for source in sources for seed in range(5)], "sympy" in sys.modules)
 """
@@ -101,7 +102,7 @@ def test_the_whole_package_is_imported_when_the_modules_cannot_be() -> None:
 
 
 def test_a_dataset_missing_from_the_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    load_datasets(["gcd"])
+    load(["gcd"])
     monkeypatch.delitem(import_module("reasoning_gym.factory").DATASETS, "gcd")
     with pytest.raises(IncompatibleSwarm, match="has no dataset gcd"):
-        load_datasets(["gcd"])
+        load(["gcd"])

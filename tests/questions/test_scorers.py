@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.questions.guards import GUARDS
+from swarmd.questions.datasets import OFFERED
 from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 from swarmd.questions.scorers import Reason, score
 from tests.questions.hostile import payloads
 
 
-@pytest.mark.parametrize("name", GUARDS)
+@pytest.mark.parametrize("name", OFFERED)
 def test_hostile_answers_change_nothing(name: str, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
-    source = QuestionSource(DatasetChoice(name, {}, "exact" if GUARDS[name].exact_only else "upstream"))
+    source = QuestionSource(DatasetChoice(name, {}, "exact" if OFFERED[name].exact_only else "upstream"))
     item = source.item(11)
     for text in payloads(str(marker)):
         for completion in (text, f"<answer>{text}</answer>"):
@@ -23,7 +23,7 @@ def test_hostile_answers_change_nothing(name: str, tmp_path: Path) -> None:
 
 
 def test_upstream_would_have_run_it(tmp_path: Path) -> None:
-    """The payloads are live: this is what the guard is for."""
+    """The payloads are live: this is what our own rules are for."""
     marker = tmp_path / "marker"
     source = QuestionSource(DatasetChoice("binary_matrix", {}, "upstream"))
     source.dataset.score_answer(payloads(str(marker))[0], source.item(11))

@@ -6,16 +6,16 @@ import pytest
 
 from swarmd.errors import IncompatibleSwarm
 from swarmd.questions import selftest
-from swarmd.questions.guards import GUARDS
+from swarmd.questions.datasets import OFFERED
 
 
 def test_the_records_are_those_of_the_installed_package() -> None:
     recorded = resources.files("swarmd.questions").joinpath("selftest.json").read_text()
-    assert recorded == selftest.records_text()
+    assert recorded == selftest.known_text()
 
 
 def test_every_offered_dataset_passes_with_defaults() -> None:
-    selftest.verify_defaults(list(GUARDS))
+    selftest.verify_defaults(list(OFFERED))
 
 
 def test_a_changed_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

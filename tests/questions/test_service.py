@@ -15,7 +15,7 @@ import pytest
 
 from swarmd.errors import ConfigError, IncompatibleSwarm, LocalError
 from swarmd.protocol.manifest import DatasetSpec, Limits, Manifest, load_manifest
-from swarmd.questions.guards import GUARDS, SCORER_VERSION
+from swarmd.questions.datasets import OFFERED, SCORER_VERSION
 from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 from swarmd.questions.seal import goldens_of, sealed
 from swarmd.questions.service import ITEMS_MAX, ScorerService
@@ -48,8 +48,8 @@ def manifest_of(*specs: DatasetSpec, scorer_version: int = SCORER_VERSION) -> Ma
 def all_offered() -> Manifest:
     """A sealed manifest of all offered datasets; their goldens take seconds."""
     specs = [
-        DatasetSpec(name=name, reward="exact" if guard.exact_only else "upstream")
-        for name, guard in GUARDS.items()
+        DatasetSpec(name=name, reward="exact" if offer.exact_only else "upstream")
+        for name, offer in OFFERED.items()
     ]
     draft = manifest_of(*specs)
     return sealed(draft, goldens_of(draft))
@@ -89,7 +89,7 @@ def test_embedded_swarms_score_their_own_oracles(name: str) -> None:
 
 
 def test_questions_and_scores_name_the_same_prompts(every: ScorerService) -> None:
-    items = [[number, 77] for number in range(len(GUARDS))]
+    items = [[number, 77] for number in range(len(OFFERED))]
     asked = questions(every, items)
     scored = score(every, [[*item, []] for item in items], 20.0)
     assert asked == (scored.prompts, scored.held_out)
@@ -107,7 +107,7 @@ def test_held_out_is_the_manifests_word(every: ScorerService) -> None:
 def test_hostile_completions_change_nothing(every: ScorerService, anybodys_folder: Path) -> None:
     marker = anybodys_folder / "marker"
     texts = [f"<answer>{text}</answer>" for text in payloads(str(marker))]
-    scored = score(every, [[number, 11, texts] for number in range(len(GUARDS))], 60.0)
+    scored = score(every, [[number, 11, texts] for number in range(len(OFFERED))], 60.0)
     assert not marker.exists()
     assert all(0 <= reward <= 1 for rewards in scored.rewards_RG for reward in rewards)
     assert not {"deadline", "worker_died", "forbidden_syscall", "zygote_died"} & set(scored.reasons)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from swarmd.questions.datasets import OFFERED
 from swarmd.questions.extract import answer_chars_max
-from swarmd.questions.guards import GUARDS
 from swarmd.questions.logic import NotAFormula, evaluate
 from swarmd.questions.regenerate import DatasetChoice, QuestionSource
 from swarmd.questions.scorers import Reason, score
@@ -109,14 +109,14 @@ def upstream(source: QuestionSource, answer: str, item: dict[str, Any]) -> float
     return min(value, 1.0) if math.isfinite(value) and 0 <= value <= 1 + 1e-9 else 0.0
 
 
-@pytest.mark.parametrize("name", GUARDS)
+@pytest.mark.parametrize("name", OFFERED)
 def test_rewards_equal_upstream(name: str) -> None:
-    source = QuestionSource(DatasetChoice(name, {}, "exact" if GUARDS[name].exact_only else "upstream"))
+    source = QuestionSource(DatasetChoice(name, {}, "exact" if OFFERED[name].exact_only else "upstream"))
     rng = random.Random(name)
     for seed in range(_NUM_SEEDS):
         item = dict(source.item(rng.randrange(2**31)))
         for answer in answers_to(item, rng):
-            if len(answer) > (GUARDS[name].chars_max or answer_chars_max(item["answer"])):
+            if len(answer) > (OFFERED[name].chars_max or answer_chars_max(item["answer"])):
                 continue
             if name == "propositional_logic" and not is_formula(answer, item["metadata"]["variables"]):
                 continue

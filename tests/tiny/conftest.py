@@ -2,7 +2,7 @@
 
 import pytest
 
-from swarmd.questions.regenerate import forget_package
+from swarmd.questions.gym import forget_package
 
 
 @pytest.fixture(scope="package", autouse=True)

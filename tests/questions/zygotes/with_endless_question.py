@@ -1,7 +1,8 @@
 """A zygote whose generators compute for ever on one seed, and catch every exception on the way."""
 
 from swarmd.questions import zygote
-from swarmd.questions.regenerate import Item, QuestionSource
+from swarmd.questions.family import Item
+from swarmd.questions.regenerate import QuestionSource
 from tests.questions.misbehaving_zygote import serve
 
 ENDLESS = 13

@@ -5,23 +5,24 @@ from typing import Any
 import pytest
 
 from swarmd.errors import ConfigError, IncompatibleSwarm
-from swarmd.questions.guards import GUARDS, REFUSED, check_dataset, guard_of
+from swarmd.questions.datasets import OFFERED, check_dataset, family_of
+from swarmd.questions.gym_datasets import REFUSED
 from swarmd.questions.parameters import check_order
 
 
 def test_nothing_is_both_offered_and_refused() -> None:
-    assert not set(GUARDS) & set(REFUSED)
+    assert not set(OFFERED) & set(REFUSED)
 
 
 @pytest.mark.parametrize("name", ["coin_flip", "rearc", "string_insertion", "composite", "os", "", "../gcd"])
 def test_a_dataset_that_is_not_offered_names_those_that_are(name: str) -> None:
     with pytest.raises(IncompatibleSwarm, match="chain_sum, count_bits"):
-        guard_of(name)
+        family_of(name)
 
 
 def test_a_refused_dataset_says_why() -> None:
     with pytest.raises(IncompatibleSwarm, match="constant answer"):
-        guard_of("countdown")
+        family_of("countdown")
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,18 @@ well-meaning model could give. `Refused` marks text that only upstream's `eval` 
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
 
-from swarmd.questions.inference import right_answer, score_inference
+from swarmd.questions.family import Item
 from swarmd.questions.logic import score_conclusion
 
 _LIST_TEXT = re.compile(r"[\[\]\d,\s-]*")
 
 
 class Refused(Exception):
-    """The answer has characters or a shape that the guard does not let through; it scores 0."""
+    """The answer has characters or a shape that no rule here reads; it scores 0."""
 
 
-def score_binary_matrix(answer: str, item: Mapping[str, Any]) -> float:
+def score_binary_matrix(answer: str, item: Item) -> float:
     """1 for the matrix as text, 0.1 for it as a list of lists."""
     if answer == item["answer"]:
         return 1.0
@@ -30,16 +28,16 @@ def score_binary_matrix(answer: str, item: Mapping[str, Any]) -> float:
     return 0.1 if "\n".join(" ".join(map(str, row)) for row in rows) == item["answer"] else 0.0
 
 
-def score_spiral_matrix(answer: str, item: Mapping[str, Any]) -> float:
+def score_spiral_matrix(answer: str, item: Item) -> float:
     """1 for the numbers separated by blanks, 0.1 for them as a list."""
-    oracle = item["answer"].strip()
+    oracle = (item["answer"] or "").strip()
     answer = answer.strip()
     if answer == oracle:
         return 1.0
     return 0.1 if answer and " ".join(map(str, _parse_list(answer))) == oracle else 0.0
 
 
-def score_number_sorting(answer: str, item: Mapping[str, Any]) -> float:
+def score_number_sorting(answer: str, item: Item) -> float:
     """1 for a list in the right order whose values are within 1 of the oracle's, as upstream has it.
 
     A NaN is no number here. Upstream pays full marks for `[NaN, NaN, NaN]`, since no comparison finds fault with it.
@@ -60,34 +58,13 @@ def score_number_sorting(answer: str, item: Mapping[str, Any]) -> float:
     return float(not any(abs(a - b) > 1 for a, b in zip(given, expected, strict=True)))
 
 
-def score_propositional_logic(answer: str, item: Mapping[str, Any]) -> float:
+def score_propositional_logic(answer: str, item: Item) -> float:
     """1 for a conclusion that follows from the premises, 0.25 for a trivial one, 0.05 for any other formula."""
     metadata = item["metadata"]
     return score_conclusion(answer, metadata["premises"], metadata["variables"])
 
 
-SCORERS: Mapping[str, Callable[[str, Mapping[str, Any]], float]] = {
-    "binary_matrix": score_binary_matrix,
-    "spiral_matrix": score_spiral_matrix,
-    "number_sorting": score_number_sorting,
-    "propositional_logic": score_propositional_logic,
-}
-
-
-class ExactRule(NamedTuple):
-    """What replaces a dataset's rule under `reward = "exact"`.
-
-    `right_answer` is None for a question that has none: such a question is passed over and never asked.
-    """
-
-    score: Callable[[str, Mapping[str, Any]], float]
-    right_answer: Callable[[Mapping[str, Any]], str | None]
-
-
-EXACT: Mapping[str, ExactRule] = {"propositional_logic": ExactRule(score_inference, right_answer)}
-
-
-def _parse_list(text: str) -> list[Any]:
+def _parse_list(text: str) -> list[object]:
     if not _LIST_TEXT.fullmatch(text):
         raise Refused
     values = _loads(text)
@@ -96,7 +73,7 @@ def _parse_list(text: str) -> list[Any]:
     return values
 
 
-def _loads(text: str) -> Any:
+def _loads(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,11 +1,11 @@
-"""The guard table: every dataset a swarm may use, where it lies, what may be set, and who scores it.
+"""The reviewed datasets of reasoning_gym: where each lies, what may be set, and which rule scores it.
 
 A dataset gets a row here after somebody read its upstream source for three things. It regenerates byte for byte everywhere. Its
 scorer runs no code on text (no `eval`, `exec`, sympy's `parse_expr`) and costs little for any text under the caps. No constant
-answer earns much. `own` names our scorer where upstream's is not harmless.
+answer earns much. `own` is our scorer where upstream's is not harmless.
 
 Any other dataset is refused, whatever the sandbox. A text that reaches `eval` within a complete sandbox still patches the scorer
-and writes its own reward: a sandbox protects the machine, not the rewards. `docs/hacking.md` says how to add a dataset.
+and writes its own reward: a sandbox protects the machine, not the rewards.
 
 For a small policy: safe ones with short prompts and short answers (median characters of prompt -> answer with the defaults,
 reasoning_gym 0.1.25). Their wording is fixed, so with a tokeniser that knows it a prompt is 5 to 20 tokens:
@@ -27,32 +27,15 @@ but for one: number_sorting forgives an error of 1 (keep its range wide). propos
 (`inference`), since upstream's takes the AND of the premises. `swarmd manifest cheap` measures what a manifest pays for nothing.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any
-
-from swarmd.errors import ConfigError, IncompatibleSwarm
-from swarmd.questions.parameters import Bound, Choice, Flag, Real, Some, Whole, check, span
-
-# Goes up whenever any reward could change; a manifest names the one it was written for.
-SCORER_VERSION = 2
-
-
-@dataclass(frozen=True)
-class Guard:
-    """One offered dataset.
-
-    `module` is below `reasoning_gym`; `own` is one of `guarded.SCORERS` or None for upstream's; `chars_max` replaces the length
-    cap where there is no oracle to derive it from; `exact_only` where partial credit would be most of the reward.
-    """
-
-    module: str
-    bounds: Mapping[str, Bound] = field(default_factory=dict)
-    own: str | None = None
-    chars_max: int | None = None
-    exact_only: bool = False
-
+from swarmd.questions.family import ExactRule, Offer
+from swarmd.questions.inference import right_answer, score_inference
+from swarmd.questions.own_scorers import (
+    score_binary_matrix,
+    score_number_sorting,
+    score_propositional_logic,
+    score_spiral_matrix,
+)
+from swarmd.questions.parameters import Choice, Flag, Real, Some, Whole, span
 
 _FLAG = Flag()
 _TERMS_DIGITS = span("terms", 1, 12) | span("digits", 1, 12)
@@ -61,15 +44,15 @@ _TASKS = (
     "count_days count_business_days is_leap_year"
 )
 
-_GUARDS = {
-    "ab": Guard("algorithmic.ab", {"length": Whole(1, 100)}),
+OFFERED = {
+    "ab": Offer("algorithmic.ab", {"length": Whole(1, 100)}),
     # num_train: the prompt grows with it
-    "arc_1d": Guard("arc.arc_1d", span("size", 8, 64) | {"num_train": Whole(1, 8)}),
-    "base_conversion": Guard(
+    "arc_1d": Offer("arc.arc_1d", span("size", 8, 64) | {"num_train": Whole(1, 8)}),
+    "base_conversion": Offer(
         "algorithmic.base_conversion", span("base", 2, 36) | span("value", 0, 1_000_000_000)
     ),
     # its eval runs on the expression it generated itself; terms and digits bound what `divisors` has to factor
-    "basic_arithmetic": Guard(
+    "basic_arithmetic": Offer(
         "arithmetic.basic_arithmetic",
         span("terms", 1, 6)
         | span("digits", 1, 4)
@@ -82,12 +65,12 @@ _GUARDS = {
         },
     ),
     # difficulty 2 costs 128 ms a question and 3 costs 2.8 s
-    "bf": Guard("code.bf", {"difficulty": Whole(1, 1)}),
-    "binary_matrix": Guard(
-        "algorithmic.binary_matrix", span("n", 1, 20) | {"p_zero": Real(0.01, 1.0)}, own="binary_matrix"
+    "bf": Offer("code.bf", {"difficulty": Whole(1, 1)}),
+    "binary_matrix": Offer(
+        "algorithmic.binary_matrix", span("n", 1, 20) | {"p_zero": Real(0.01, 1.0)}, own=score_binary_matrix
     ),
-    "caesar_cipher": Guard("algorithmic.caesar_cipher", span("words", 1, 20) | span("rotation", 1, 25)),
-    "calendar_arithmetic": Guard(
+    "caesar_cipher": Offer("algorithmic.caesar_cipher", span("words", 1, 20) | span("rotation", 1, 25)),
+    "calendar_arithmetic": Offer(
         "arithmetic.calendar_arithmetic",
         {
             "year": Whole(1, 9000),
@@ -96,33 +79,33 @@ _GUARDS = {
             "leap_year_range": Whole(1, 900),
         },
     ),
-    "chain_sum": Guard("arithmetic.chain_sum", _TERMS_DIGITS | {"allow_negation": _FLAG}),
-    "count_bits": Guard("arithmetic.count_bits", span("n", 1, 2**63)),
+    "chain_sum": Offer("arithmetic.chain_sum", _TERMS_DIGITS | {"allow_negation": _FLAG}),
+    "count_bits": Offer("arithmetic.count_bits", span("n", 1, 2**63)),
     # builds a sieve of max_n, and lists the primes of every question
-    "count_primes": Guard("algorithmic.count_primes", span("n", 1, 20_000)),
-    "decimal_arithmetic": Guard(
+    "count_primes": Offer("algorithmic.count_primes", span("n", 1, 20_000)),
+    "decimal_arithmetic": Offer(
         "arithmetic.decimal_arithmetic",
         span("num_decimal_places", 1, 10) | span("terms", 2, 10) | {"precision": Whole(3, 28)},
     ),
-    "decimal_chain_sum": Guard(
+    "decimal_chain_sum": Offer(
         "arithmetic.decimal_chain_sum",
         _TERMS_DIGITS | span("decimal_places", 0, 8) | {"allow_negation": _FLAG},
     ),
-    "fraction_simplification": Guard(
+    "fraction_simplification": Offer(
         "arithmetic.fraction_simplification",
         span("value", 1, 100_000)
         | span("factor", 1, 10_000)
         | {"styles": Some(("plain", "latex_inline", "latex_frac", "latex_dfrac"))},
     ),
-    "gcd": Guard("arithmetic.gcd", span("numbers", 2, 8) | span("value", 1, 1_000_000_000)),
-    "largest_island": Guard(
+    "gcd": Offer("arithmetic.gcd", span("numbers", 2, 8) | span("value", 1, 1_000_000_000)),
+    "largest_island": Offer(
         "graphs.largest_island",
         span("rows", 1, 20) | span("cols", 1, 20) | span("num_islands", 0, 10) | span("island_size", 0, 20),
     ),
-    "lcm": Guard("arithmetic.lcm", span("numbers", 2, 8) | span("value", 1, 1_000_000)),
-    "leg_counting": Guard("arithmetic.leg_counting", span("animals", 1, 37) | span("instances", 1, 1000)),
-    "letter_counting": Guard("algorithmic.letter_counting", span("words", 1, 50)),
-    "letter_jumble": Guard(
+    "lcm": Offer("arithmetic.lcm", span("numbers", 2, 8) | span("value", 1, 1_000_000)),
+    "leg_counting": Offer("arithmetic.leg_counting", span("animals", 1, 37) | span("instances", 1, 1000)),
+    "letter_counting": Offer("algorithmic.letter_counting", span("words", 1, 50)),
+    "letter_jumble": Offer(
         "algorithmic.letter_jumble",
         span("word_len", 1, 64)
         | span("words", 1, 30)
@@ -132,51 +115,51 @@ _GUARDS = {
             "consecutive_words": _FLAG,
         },
     ),
-    "number_filtering": Guard(
+    "number_filtering": Offer(
         "algorithmic.number_filtering",
         span("numbers", 1, 50)
         | span("decimals", 0, 8)
         | {"min_value": Real(-1e6, 1e6), "max_value": Real(-1e6, 1e6)},
     ),
-    "number_format": Guard(
+    "number_format": Offer(
         "arithmetic.number_format",
         span("num_candidates", 2, 20)
         | {"min_n": Real(1, 1e12), "max_n": Real(1, 1e12), "max_delta": Real(0.01, 1e6)},
     ),
     # upstream evaluates the oracle's text
-    "number_sorting": Guard(
+    "number_sorting": Offer(
         "algorithmic.number_sorting",
         span("numbers", 1, 50)
         | span("decimals", 0, 8)
         | {"min_value": Real(-1e6, 1e6), "max_value": Real(-1e6, 1e6)},
-        own="number_sorting",
+        own=score_number_sorting,
     ),
     # half a mark for repeating the number
-    "prime_factorization": Guard(
+    "prime_factorization": Offer(
         "arithmetic.prime_factorization", span("value", 2, 1_000_000), exact_only=True
     ),
-    "products": Guard("arithmetic.products", _TERMS_DIGITS),
+    "products": Offer("arithmetic.products", _TERMS_DIGITS),
     # no oracle: the answer is any conclusion. Upstream generates with 2^variables rows; complexity doubles the text a step
-    "propositional_logic": Guard(
+    "propositional_logic": Offer(
         "logic.propositional_logic",
         span("vars", 1, 6) | span("statements", 1, 8) | span("complexity", 1, 4),
-        own="propositional_logic",
+        own=score_propositional_logic,
+        exact=ExactRule(score_inference, right_answer),
         chars_max=1024,
     ),
-    "rotate_matrix": Guard("algorithmic.rotate_matrix", span("n", 2, 20) | span("rotations", 0, 20)),
-    "sentence_reordering": Guard("algorithmic.sentence_reordering", span("words_in_sentence", 3, 20)),
-    "simple_equations": Guard("algebra.simple_equations", span("terms", 1, 8) | span("value", 1, 100_000)),
-    "simple_geometry": Guard("geometry.simple_geometry", span("sides", 3, 12) | span("angle", 1, 179)),
-    "spell_backward": Guard("algorithmic.spell_backward", span("word_len", 3, 10)),
-    "spiral_matrix": Guard("algorithmic.spiral_matrix", span("n", 2, 20), own="spiral_matrix"),
-    "word_sequence_reversal": Guard("algorithmic.word_sequence_reversal", span("words", 1, 30)),
-    "word_sorting": Guard("algorithmic.word_sorting", span("words", 1, 30) | span("word_length", 3, 12)),
+    "rotate_matrix": Offer("algorithmic.rotate_matrix", span("n", 2, 20) | span("rotations", 0, 20)),
+    "sentence_reordering": Offer("algorithmic.sentence_reordering", span("words_in_sentence", 3, 20)),
+    "simple_equations": Offer("algebra.simple_equations", span("terms", 1, 8) | span("value", 1, 100_000)),
+    "simple_geometry": Offer("geometry.simple_geometry", span("sides", 3, 12) | span("angle", 1, 179)),
+    "spell_backward": Offer("algorithmic.spell_backward", span("word_len", 3, 10)),
+    "spiral_matrix": Offer("algorithmic.spiral_matrix", span("n", 2, 20), own=score_spiral_matrix),
+    "word_sequence_reversal": Offer("algorithmic.word_sequence_reversal", span("words", 1, 30)),
+    "word_sorting": Offer("algorithmic.word_sorting", span("words", 1, 30) | span("word_length", 3, 12)),
 }
-GUARDS: Mapping[str, Guard] = MappingProxyType(_GUARDS)
 
 _UNSTABLE = "it does not regenerate identically on every machine"
 _FREE = "its scorer pays for a constant answer"
-_RUNS_CODE = "its scorer runs code on the answer, and no guarded one exists"
+_RUNS_CODE = "its scorer runs code on the answer, and no harmless one exists"
 _LIBM = "its answers are floats of the machine's own mathematics library"
 _SLOW = "a question or a score takes far too long"
 _REFUSED = {
@@ -187,38 +170,4 @@ _REFUSED = {
     _LIBM: "power_function",
     _SLOW: "number_sequence futoshiki sokoban quantum_lock rubiks_cube rush_hour boxnet",
 }
-REFUSED: Mapping[str, str] = MappingProxyType(
-    {name: reason for reason, names in _REFUSED.items() for name in names.split()}
-)
-
-
-def guard_of(dataset: str) -> Guard:
-    """The guard of a dataset.
-
-    Raises:
-        IncompatibleSwarm: this build does not offer the dataset; the text says why and names those it does.
-    """
-    if dataset not in GUARDS:
-        raise IncompatibleSwarm(
-            f"dataset {dataset!r} cannot be used in a swarm",
-            REFUSED.get(dataset, "nobody has reviewed its generator and scorer for this build"),
-            "use some of: " + ", ".join(sorted(GUARDS)),
-        )
-    return GUARDS[dataset]
-
-
-def check_dataset(dataset: str, params: Mapping[str, Any], reward: str) -> dict[str, Any]:
-    """The parameters of one dataset of a manifest, as upstream takes them.
-
-    Raises:
-        IncompatibleSwarm: the dataset is not offered.
-        ConfigError: a parameter is unknown or out of bounds, or the reward rule does not go with the dataset.
-    """
-    guard = guard_of(dataset)
-    if guard.exact_only and reward != "exact":
-        raise ConfigError(
-            f"dataset {dataset}: reward is {reward!r}",
-            "partial credit would be most of what it pays",
-            'set reward = "exact"',
-        )
-    return check(dataset, params, guard.bounds)
+REFUSED = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
