@@ -8,7 +8,6 @@ import enum
 import ipaddress
 import socket
 from dataclasses import dataclass
-from typing import Any
 
 import multiaddr
 from multiaddr.exceptions import Error as MultiaddrError
@@ -45,7 +44,7 @@ def parse(text: object) -> PeerAddress | None:
     if not isinstance(text, str) or not text.isascii() or len(text) > ADDRESS_BYTES_MAX:
         return None
     try:
-        address: Any = multiaddr.Multiaddr(text)
+        address = multiaddr.Multiaddr(text)
         names = [protocol.name for protocol in address.protocols()]
         if len(names) != 3 or names[0] not in _HOST_PROTOCOLS or names[1:] != ["tcp", "p2p"]:
             return None
@@ -121,7 +120,7 @@ def parse_listen(text: str) -> ListenAddress:
         ConfigError: when it is anything else.
     """
     try:
-        address: Any = multiaddr.Multiaddr(text)
+        address = multiaddr.Multiaddr(text)
         names = [protocol.name for protocol in address.protocols()]
         if len(names) == 2 and names[0] in ("ip4", "ip6") and names[1] == "tcp":
             host = str(address.value_for_protocol(names[0]))

@@ -1,9 +1,9 @@
 """Who is connected, and since when: by the first connection to a peer and the end of the last."""
 
 from collections.abc import Callable
-from typing import Any
 
 import trio
+from libp2p.abc import INetConn, INetwork
 
 from swarmd.clients.network import Peer
 from swarmd.swarm.accounts import Accounts
@@ -22,13 +22,13 @@ class Connections(Notifee):
         self._changed = changed
         self.since: dict[str, float] = {}
 
-    async def connected(self, network: Any, connection: Any) -> None:
+    async def connected(self, network: INetwork, connection: INetConn) -> None:
         peer_id = str(connection.muxed_conn.peer_id)
         if peer_id not in self.since:
             self.since[peer_id] = trio.current_time()
             self._changed(peer_id, connected=True)
 
-    async def disconnected(self, network: Any, connection: Any) -> None:
+    async def disconnected(self, network: INetwork, connection: INetConn) -> None:
         peer = connection.muxed_conn.peer_id
         if not network.get_connections(peer) and self.since.pop(str(peer), None) is not None:
             self._changed(str(peer), connected=False)

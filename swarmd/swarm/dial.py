@@ -1,10 +1,10 @@
 """One attempt to reach one address: bounded in time, never raising, with a reason from a closed set."""
 
 import enum
-from typing import Any
 
 import multiaddr
 import trio
+from libp2p.abc import IHost
 from libp2p.exceptions import BaseLibp2pError
 from libp2p.peer.id import ID
 
@@ -27,7 +27,7 @@ class Dialled(enum.Enum):
     FAILED = "failed"  # it answered, but not as a peer of ours would
 
 
-async def dial(host: Any, target: PeerAddress, *, limit_s: float = DIAL_S_MAX) -> Dialled:
+async def dial(host: IHost, target: PeerAddress, *, limit_s: float = DIAL_S_MAX) -> Dialled:
     """Connect to exactly this address, unless the peer is connected already.
 
     `host.connect` would try only the first address on file for a peer and then block it for 60 s, hence the swarm's own dial.

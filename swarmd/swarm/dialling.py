@@ -10,9 +10,9 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import trio
+from libp2p.abc import IHost
 from libp2p.peer.id import ID
 from libp2p.rcmgr import Direction
 
@@ -67,7 +67,7 @@ class Dialler:
 
     def __init__(
         self,
-        host: Any,
+        host: IHost,
         *,
         bootstrap: Iterable[PeerAddress],
         remembered: Callable[[], list[PeerAddress]],

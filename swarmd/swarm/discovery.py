@@ -3,9 +3,9 @@
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import trio
+from libp2p.abc import IHost, INetStream
 from libp2p.exceptions import BaseLibp2pError
 from libp2p.peer.id import ID
 
@@ -32,7 +32,7 @@ class Discovery:
 
     def __init__(
         self,
-        host: Any,
+        host: IHost,
         *,
         bootstrap: list[PeerAddress],
         book: PeerBook,
@@ -149,7 +149,7 @@ class Discovery:
 
     # -- answering
 
-    async def _answer(self, stream: Any) -> None:
+    async def _answer(self, stream: INetStream) -> None:
         peer = stream.muxed_conn.peer_id
         if peer in self._answering:
             self._counters["exchange_busy"] += 1

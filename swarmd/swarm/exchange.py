@@ -11,10 +11,10 @@ in `hearsay`; what a lie can make a node do is in `hints`.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgpack
 import trio
+from libp2p.abc import IHost, INetStream
 from libp2p.custom_types import TProtocol
 from libp2p.exceptions import BaseLibp2pError
 from libp2p.io.exceptions import IncompleteReadError
@@ -77,7 +77,7 @@ def decode_body(body: bytes) -> Frame:
     return Frame([address for address in parsed if address is not None], shown)
 
 
-async def ask(host: Any, peer: ID, own: list[str]) -> Frame:
+async def ask(host: IHost, peer: ID, own: list[str]) -> Frame:
     """Hints from one connected peer.
 
     Raises:
@@ -98,13 +98,13 @@ async def ask(host: Any, peer: ID, own: list[str]) -> Frame:
     return reply
 
 
-async def answer(stream: Any, reply: list[str]) -> None:
+async def answer(stream: INetStream, reply: list[str]) -> None:
     """Write our half, as answerer, and close."""
     await stream.write(encode_frame(reply))
     await stream.close()
 
 
-async def read_question(stream: Any) -> Frame:
+async def read_question(stream: INetStream) -> Frame:
     """The asker's own addresses, as it believes.
 
     Raises:
@@ -113,7 +113,7 @@ async def read_question(stream: Any) -> Frame:
     return decode_body(await _read_body(stream))
 
 
-async def _read_body(stream: Any) -> bytes:
+async def _read_body(stream: INetStream) -> bytes:
     try:
         size = int.from_bytes(await read_exactly(stream, 2), "big")
         if size > FRAME_BYTES_MAX:
@@ -123,7 +123,7 @@ async def _read_body(stream: Any) -> bytes:
         raise BadFrame("ended early") from error
 
 
-async def _reset(stream: Any) -> None:
+async def _reset(stream: INetStream) -> None:
     with trio.move_on_after(1, shield=True):
         try:
             await stream.reset()

@@ -5,9 +5,9 @@ The daemon decides who is banned and says so at this process's start and after e
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import trio
+from libp2p.abc import INetworkService, IRawConnection, ISecureConn
 from libp2p.peer.id import ID
 from libp2p.transport.exceptions import SecurityUpgradeFailure
 
@@ -47,12 +47,14 @@ class Gate:
         """Whether the peer of this key, an author for example, is banned."""
         return key in self._keys
 
-    def watch(self, network: Any) -> None:
+    def watch(self, network: INetworkService) -> None:
         """Refuse banned peers on this network, whoever dialled."""
         upgrader = network.upgrader
         secure = upgrader.upgrade_security
 
-        async def upgrade_security(connection: Any, is_initiator: bool, peer_id: ID | None = None) -> Any:
+        async def upgrade_security(
+            connection: IRawConnection, is_initiator: bool, peer_id: ID | None = None
+        ) -> ISecureConn:
             secured = await secure(connection, is_initiator, peer_id)
             if self.bans(secured.get_remote_peer()):
                 self._counters["banned_connections"] += 1
@@ -63,13 +65,13 @@ class Gate:
 
         upgrader.upgrade_security = upgrade_security
 
-    async def keep_out(self, network: Any) -> None:
+    async def keep_out(self, network: INetworkService) -> None:
         """Expel banned peers again and again, until cancelled."""
         while True:
             await self.expel(network)
             await trio.sleep(EXPEL_PERIOD_S)
 
-    async def expel(self, network: Any) -> None:
+    async def expel(self, network: INetworkService) -> None:
         """Close every connection to a banned peer."""
         async with trio.open_nursery() as nursery:
             for peer in [peer for peer in network.connections if self.bans(peer)]:
@@ -77,6 +79,6 @@ class Gate:
                 nursery.start_soon(_close, network, peer)
 
 
-async def _close(network: Any, peer: ID) -> None:
+async def _close(network: INetworkService, peer: ID) -> None:
     with trio.move_on_after(CLOSE_S_MAX):
         await network.close_peer(peer)

@@ -8,11 +8,11 @@ import contextlib
 import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 
 import multiaddr
 import trio
 from libp2p import new_host
+from libp2p.abc import IHost, INetConn, INetwork
 from libp2p.crypto.ed25519 import create_new_key_pair
 from libp2p.exceptions import BaseLibp2pError
 from libp2p.network.config import ConnectionConfig, RetryConfig
@@ -21,7 +21,7 @@ from libp2p.pubsub.gossipsub import PROTOCOL_ID_V11, PROTOCOL_ID_V12
 from libp2p.pubsub.score import ScoreParams, TopicScoreParams
 from libp2p.rcmgr import ResourceManager
 from libp2p.rcmgr.manager import ResourceLimits
-from libp2p.tools.anyio_service import background_trio_service
+from libp2p.tools.anyio_service import Service, background_trio_service
 
 from swarmd.swarm import hardening
 from swarmd.swarm.addresses import ListenAddress
@@ -61,10 +61,10 @@ class NetworkLimits:
 class Stack:
     """The objects of one life. `running` starts them and, whatever happens, closes their sockets."""
 
-    host: Any
-    pubsub: Any
-    gossipsub: Any
-    host_counters: Any
+    host: IHost
+    pubsub: hardening.HardenedPubsub
+    gossipsub: hardening.HardenedGossipSub
+    host_counters: hardening.Counters
     listen: ListenAddress
     streams: StreamKeeper
     sockets: "_OpenConnections"
@@ -157,14 +157,14 @@ def build(
     return Stack(host, pubsub, gossipsub, counters, listen, streams, sockets)
 
 
-def _announced(listen: ListenAddress, announce: str | None) -> list[Any] | None:
+def _announced(listen: ListenAddress, announce: str | None) -> list[multiaddr.Multiaddr] | None:
     """py-libp2p would announce 0.0.0.0 as it stands: rather nothing, peers see where we come from."""
     if announce is not None:
         return [multiaddr.Multiaddr(announce)]
     return [] if listen.is_everywhere else None
 
 
-PUBSUB_OPTIONS: dict[str, Any] = {
+PUBSUB_OPTIONS: dict[str, object] = {
     "strict_signing": True,
     "seen_ttl": SEEN_S,
     "sweep_interval": 30,
@@ -173,7 +173,7 @@ PUBSUB_OPTIONS: dict[str, Any] = {
 }
 
 
-def _gossipsub_options(*, same_ip_is_normal: bool) -> dict[str, Any]:
+def _gossipsub_options(*, same_ip_is_normal: bool) -> dict[str, object]:
     return {
         "protocols": [PROTOCOL_ID_V12, PROTOCOL_ID_V11],
         "degree": DEGREE,
@@ -194,7 +194,7 @@ def _gossipsub_options(*, same_ip_is_normal: bool) -> dict[str, Any]:
     }
 
 
-def _score(*, same_ip_is_normal: bool) -> Any:
+def _score(*, same_ip_is_normal: bool) -> ScoreParams:
     """A term with cap 0, the default, is switched off. P3 is never called by py-libp2p, so it is not set."""
     return ScoreParams(
         p2_first_message_deliveries=TopicScoreParams(weight=1.0, cap=20.0, decay=0.97),
@@ -211,7 +211,7 @@ def _score(*, same_ip_is_normal: bool) -> Any:
     )
 
 
-def _connections(limits: NetworkLimits) -> Any:
+def _connections(limits: NetworkLimits) -> ConnectionConfig:
     high = max(limits.connections_max * 2 // 3, 1)
     return ConnectionConfig(
         max_connections=limits.connections_max,
@@ -229,12 +229,12 @@ class _OpenConnections(Notifee):
     """Connections that have begun and not ended. py-libp2p clears its own list when it dies, without closing what was on it."""
 
     def __init__(self) -> None:
-        self._open: set[Any] = set()
+        self._open: set[INetConn] = set()
 
-    async def connected(self, network: Any, connection: Any) -> None:
+    async def connected(self, network: INetwork, connection: INetConn) -> None:
         self._open.add(connection)
 
-    async def disconnected(self, network: Any, connection: Any) -> None:
+    async def disconnected(self, network: INetwork, connection: INetConn) -> None:
         self._open.discard(connection)
 
     async def close(self) -> None:
@@ -246,17 +246,17 @@ class _OpenConnections(Notifee):
         self._open.clear()
 
 
-async def _close_socket(connection: Any) -> None:
+async def _close_socket(connection: INetConn) -> None:
     with contextlib.suppress(BaseLibp2pError, trio.BrokenResourceError, trio.ClosedResourceError, OSError):
         await connection.muxed_conn.secured_conn.close()
 
 
-async def _cancel_after(service: Any, scope: trio.CancelScope) -> None:
+async def _cancel_after(service: Service, scope: trio.CancelScope) -> None:
     await service.get_manager().wait_finished()
     scope.cancel()
 
 
-def host_of_connection(network: Any, peer: ID) -> str | None:
+def host_of_connection(network: INetwork, peer: ID) -> str | None:
     """The IP address a connected peer is seen at; IPv4 as such, whatever socket it came through."""
     for connection in network.get_connections(peer):
         remote = connection.muxed_conn.get_remote_address()

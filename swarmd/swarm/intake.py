@@ -4,10 +4,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container
 from functools import partial
-from typing import Any
 
 import trio
 from libp2p.peer.id import ID
+from libp2p.pubsub.pb.rpc_pb2 import Message
 
 from swarmd.clients.events import Accepted
 from swarmd.fair.flow import flow_of
@@ -52,7 +52,7 @@ class Intake:
         self.rules: Counter[str] = Counter()
         self.seen = Seen()
 
-    async def verdict(self, forwarder: ID, message: Any) -> hardening.Verdict | None:
+    async def verdict(self, forwarder: ID, message: Message) -> hardening.Verdict | None:
         """The topic's validator, for messages of others; None where nobody judged the message."""
         peer_id, data = str(forwarder), bytes(message.data)
         account = self.accounts.of(peer_id, trio.current_time())

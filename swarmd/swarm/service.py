@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import trio
+from libp2p.abc import ISubscriptionAPI
 from libp2p.peer.id import ID
+from libp2p.pubsub.pb.rpc_pb2 import Message
 
 from swarmd.clients.events import Accepted, BootstrapChanged, HostDied, NetworkEvent
 from swarmd.clients.network import Accusation, NetworkInfo, NetworkOps, NetworkStats, Peer, Reach
@@ -253,7 +254,7 @@ class NetworkService(NetworkOps):
 
     # -- told by the stack
 
-    async def _verdict(self, forwarder: ID, message: Any) -> hardening.Verdict | None:
+    async def _verdict(self, forwarder: ID, message: Message) -> hardening.Verdict | None:
         """The topic's validator. Own messages went through the rules in `publish`."""
         if self._stack is not None and forwarder == self._stack.host.get_id():
             return hardening.Verdict.ACCEPT
@@ -282,7 +283,7 @@ COUNTERS = (
 )  # fmt: skip
 
 
-async def _drain(subscription: Any) -> None:
+async def _drain(subscription: ISubscriptionAPI) -> None:
     """Batches are handed on by the validator, which also knows the forwarder; the channel only must not fill."""
     while True:
         await subscription.get()

@@ -5,11 +5,11 @@ dead connection. Or the stream is opened on the dying one of two connections: th
 connected, never hears of us again.
 """
 
-from typing import Any
-
 import trio
+from libp2p.abc import INetConn, INetwork, INetworkService
 from libp2p.peer.id import ID
 
+from swarmd.swarm.hardening import HardenedPubsub
 from swarmd.swarm.notifee import Notifee
 
 # Looks at all connected peers; a missing stream costs one look-up each.
@@ -21,7 +21,7 @@ LOOKS_MAX = 60
 class StreamKeeper(Notifee):
     """libp2p's INotifee by shape, and a loop. Uses private names of pubsub, like the hardening beside it."""
 
-    def __init__(self, network: Any, pubsub: Any) -> None:
+    def __init__(self, network: INetworkService, pubsub: HardenedPubsub) -> None:
         self._network, self._pubsub = network, pubsub
         self._looks_to_wait: dict[ID, tuple[int, int]] = {}  # peer -> (looks left, looks of the last wait)
         self.num_moved = self.num_retried = 0
@@ -41,7 +41,7 @@ class StreamKeeper(Notifee):
                 self._pubsub._schedule_peer_stream_retry(peer)
                 self.num_retried += 1
 
-    async def disconnected(self, network: Any, connection: Any) -> None:
+    async def disconnected(self, network: INetwork, connection: INetConn) -> None:
         """A connection ended; if it carried our stream and the peer has another, the stream moves there."""
         peer = connection.muxed_conn.peer_id
         stream = self._pubsub.peers.get(peer)

@@ -41,7 +41,8 @@ The fixes override private names: the version is pinned, and the tests of this p
 """
 
 import importlib.metadata
-from typing import Any
+
+from libp2p.abc import IHost
 
 from swarmd.errors import LocalError
 from swarmd.protocol.rules import Verdict
@@ -60,9 +61,9 @@ from swarmd.swarm.hardening.silent_peers import close_silent, note_what_is_heard
 from swarmd.swarm.hardening.stream_names import install_bounded_names
 
 __all__ = [
+    "Counters",
     "HardenedGossipSub",
     "HardenedPubsub",
-    "HostCounters",
     "Verdict",
     "assert_listening",
     "close_listeners",
@@ -75,7 +76,6 @@ __all__ = [
 ]
 
 SUPPORTED = "0.8.1"
-HostCounters = Counters
 HOST_COUNTERS = (
     "inbound_accepted",
     "inbound_refused_full",
@@ -108,15 +108,15 @@ def install_once() -> None:
 
 
 def harden_host(
-    host: Any, *, inbound_max: int, inbound_per_ip_max: int, pending_max: int, pending_per_ip_max: int
-) -> HostCounters:
+    host: IHost, *, inbound_max: int, inbound_per_ip_max: int, pending_max: int, pending_per_ip_max: int
+) -> Counters:
     """Harden one host, before `host.run()`; returns its counters, which keep counting.
 
     Args:
         inbound_max: live inbound connections in all; inbound_per_ip_max: of one address.
         pending_max: handshakes under way in all; pending_per_ip_max: of one address.
     """
-    counters = HostCounters(HOST_COUNTERS)
+    counters = Counters(HOST_COUNTERS)
     isolate_handlers(host, counters)
     bound_identify(host, counters)
     note_what_is_heard(host)

@@ -5,8 +5,8 @@ The last words of a peer may be read after it left. Each beat therefore compares
 """
 
 from collections.abc import Iterable
-from typing import Any
 
+from libp2p.peer.id import ID
 from libp2p.pubsub.gossipsub import GossipSub
 
 from swarmd.swarm.hardening.heartbeat import SteadyHeartbeat
@@ -23,7 +23,7 @@ class AbsentForgotten(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
             self.pubsub._handle_dead_peer(peer)
             self.remove_peer(peer)
 
-    def _tables(self) -> list[Iterable[Any]]:
+    def _tables(self) -> list[Iterable[ID]]:
         """All tables by peer id. Scores also hold authors whom this node never met."""
         scorer, pubsub = self.scorer, self.pubsub
         return [

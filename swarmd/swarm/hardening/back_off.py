@@ -7,9 +7,10 @@
 """
 
 import time
-from typing import Any
 
+from libp2p.peer.id import ID
 from libp2p.pubsub.gossipsub import GossipSub
+from libp2p.pubsub.pb import rpc_pb2
 
 from swarmd.swarm.hardening.heartbeat import SteadyHeartbeat
 
@@ -22,12 +23,12 @@ EARLY_GRAFT_PENALTY = 0.1
 class MutualBackOff(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
     """GossipSub in which a PRUNE holds both ends apart for the same, bounded, time. Obeys peer exchange only with `do_px=True`."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: object, **settings: object) -> None:
         # 20 s instead of 60: a small swarm has few other peers to fill its mesh with meanwhile.
         settings.setdefault("prune_back_off", 20)
         super().__init__(*args, **settings)
 
-    def mesh_heartbeat(self) -> tuple[dict[Any, list[str]], dict[Any, list[str]]]:
+    def mesh_heartbeat(self) -> tuple[dict[ID, list[str]], dict[ID, list[str]]]:
         """Expel peers with a negative score, do stock's mesh upkeep, and note a back-off for every pruned peer."""
         expelled = [
             (peer, topic)
@@ -48,7 +49,7 @@ class MutualBackOff(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
                 self._add_back_off(peer, topic, False, self.prune_back_off + SLACK_S)
         return grafts, prunes
 
-    async def handle_graft(self, graft_msg: Any, sender_peer_id: Any) -> None:
+    async def handle_graft(self, graft_msg: rpc_pb2.ControlGraft, sender_peer_id: ID) -> None:
         """Let a peer into our mesh, or answer PRUNE; an unknown topic is not worth an answer."""
         topic = graft_msg.topicID
         mesh = self.mesh.get(topic)
@@ -74,7 +75,7 @@ class MutualBackOff(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
         self._notify_mesh_peer_added(sender_peer_id, topic)
         self.scorer.on_join_mesh(sender_peer_id, topic)
 
-    async def handle_prune(self, prune_msg: Any, sender_peer_id: Any) -> None:
+    async def handle_prune(self, prune_msg: rpc_pb2.ControlPrune, sender_peer_id: ID) -> None:
         """Leave a peer alone in a topic for the time it asks for, at most an hour."""
         topic = prune_msg.topicID
         if topic not in self.mesh:

@@ -2,8 +2,7 @@
 meshes of topics it never subscribed to. Also: one signed address record less on every control RPC, and one copy less per send.
 """
 
-from typing import Any
-
+from libp2p.peer.id import ID
 from libp2p.pubsub.gossipsub import GossipSub
 from libp2p.pubsub.pb import rpc_pb2
 
@@ -15,9 +14,9 @@ class OwnControlMessages(GossipSub):  # type: ignore[misc]
 
     async def _emit_control_msgs(
         self,
-        peers_to_graft: dict[Any, list[str]],
-        peers_to_prune: dict[Any, list[str]],
-        peers_to_gossip: dict[Any, dict[str, list[bytes]]],
+        peers_to_graft: dict[ID, list[str]],
+        peers_to_prune: dict[ID, list[str]],
+        peers_to_gossip: dict[ID, dict[str, list[bytes]]],
     ) -> None:
         for peer in {*peers_to_graft, *peers_to_prune, *peers_to_gossip}:
             control = rpc_pb2.ControlMessage()
@@ -31,13 +30,13 @@ class OwnControlMessages(GossipSub):  # type: ignore[misc]
                 control.ihave.add(topicID=topic, messageIDs=ids[-IDS_MAX:])
             await self.emit_control_message(control, peer)
 
-    async def emit_control_message(self, control_msg: Any, to_peer: Any) -> None:
+    async def emit_control_message(self, control_msg: rpc_pb2.ControlMessage, to_peer: ID) -> None:
         """Queue a control message, ahead of data, without the address record stock adds and every receiver verifies."""
         rpc = rpc_pb2.RPC()
         rpc.control.CopyFrom(control_msg)
         self.send_rpc(to_peer, rpc, priority=True)
 
-    def send_rpc(self, peer_id: Any, rpc: Any, priority: bool = False) -> None:
+    def send_rpc(self, peer_id: ID, rpc: rpc_pb2.RPC, priority: bool = False) -> None:
         """Queue an RPC; counts `queue_full` for a peer too slow to take it. Splitting and retrying is stock's."""
         queue = self.pubsub.peer_queues.get(peer_id)
         if queue is None:
@@ -47,6 +46,6 @@ class OwnControlMessages(GossipSub):  # type: ignore[misc]
         elif not queue.push(rpc, priority=priority):
             self._handle_dropped_rpc(peer_id, rpc, "queue_full")
 
-    def _handle_dropped_rpc(self, peer_id: Any, rpc: Any, reason: str) -> None:
+    def _handle_dropped_rpc(self, peer_id: ID, rpc: rpc_pb2.RPC, reason: str) -> None:
         self.counters.count("queue_full")
         super()._handle_dropped_rpc(peer_id, rpc, reason)

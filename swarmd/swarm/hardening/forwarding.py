@@ -8,7 +8,6 @@ GossipSub 1.1 has publishers send to every subscriber ("flood publishing"). This
 
 import random
 import time
-from typing import Any
 
 from libp2p.peer.id import ID
 from libp2p.pubsub.gossipsub import PROTOCOL_ID_V12, PROTOCOL_ID_V13, GossipSub
@@ -24,11 +23,11 @@ BESIDE_MESH_BYTES_MAX = 256 * 1024
 class LeanForwarding(GossipSub):  # type: ignore[misc]
     """GossipSub that sends a message to the peers that want it, and nothing beside it."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: object, **settings: object) -> None:
         settings.setdefault("max_idontwant_messages", 1000)  # stock's 10 a beat are used up in a moment
         super().__init__(*args, **settings)
 
-    async def publish(self, msg_forwarder: Any, pubsub_msg: Any) -> None:
+    async def publish(self, msg_forwarder: ID, pubsub_msg: rpc_pb2.Message) -> None:
         """Send an accepted message on: to the mesh, or to the fanout of a topic we are not in."""
         if not self._check_equivocation(pubsub_msg):
             self.counters.count("equivocation_late")
@@ -48,13 +47,13 @@ class LeanForwarding(GossipSub):  # type: ignore[misc]
         for topic in topics:
             self.time_since_last_publish[topic] = int(time.time())
 
-    def _beside_mesh(self, topics: list[str], mesh: set[Any], size_bytes: int) -> set[Any]:
+    def _beside_mesh(self, topics: list[str], mesh: set[ID], size_bytes: int) -> set[ID]:
         """Subscribers outside the mesh that get an own message as well: all, or as many as the bound allows, drawn anew."""
         others = {peer for topic in topics for peer in self.pubsub.peer_topics.get(topic, ())} - mesh
         num = min(len(others), BESIDE_MESH_BYTES_MAX // max(1, size_bytes))
         return set(random.sample(list(others), num))
 
-    async def _say_we_have_it(self, message_id: bytes, topics: list[str], known: set[Any]) -> None:
+    async def _say_we_have_it(self, message_id: bytes, topics: list[str], known: set[ID]) -> None:
         note = rpc_pb2.ControlMessage(idontwant=[rpc_pb2.ControlIDontWant(messageIDs=[message_id])])
         for peer in {peer for topic in topics for peer in self.mesh.get(topic, ())} - known:
             if self.peer_protocol.get(peer) in (PROTOCOL_ID_V12, PROTOCOL_ID_V13):

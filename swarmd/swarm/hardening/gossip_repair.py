@@ -3,9 +3,9 @@ of messages: the worst cause of loss in young swarms. It also answers IHAVE and 
 """
 
 from collections import Counter, defaultdict
-from typing import Any
 
 import trio
+from libp2p.peer.id import ID
 from libp2p.pubsub.gossipsub import GossipSub
 from libp2p.pubsub.pb import rpc_pb2
 
@@ -26,18 +26,16 @@ PROMISE_S = 3.0
 class GossipRepair(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
     """GossipSub that gossips to every subscriber outside the mesh, asks once, and answers within limits."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: object, **settings: object) -> None:
         super().__init__(*args, **settings)
-        self._num_asked: Counter[Any] = Counter()  # by peer, this beat
-        self._num_offered: Counter[Any] = (
-            Counter()
-        )  # ids that a peer offered in this beat, and were looked at
+        self._num_asked: Counter[ID] = Counter()  # by peer, this beat
+        self._num_offered: Counter[ID] = Counter()  # ids that a peer offered in this beat, and were looked at
         self._asked_until_s: dict[bytes, float] = {}
-        self._num_served: Counter[tuple[Any, bytes]] = Counter()
+        self._num_served: Counter[tuple[ID, bytes]] = Counter()
 
-    def gossip_heartbeat(self) -> dict[Any, dict[str, list[bytes]]]:
+    def gossip_heartbeat(self) -> dict[ID, dict[str, list[bytes]]]:
         """Which peer is offered which ids in this beat."""
-        offers: dict[Any, dict[str, list[bytes]]] = defaultdict(dict)
+        offers: dict[ID, dict[str, list[bytes]]] = defaultdict(dict)
         for topic in {*self.mesh, *self.fanout}:
             ids = self.mcache.window(topic)
             if not ids:
@@ -55,7 +53,7 @@ class GossipRepair(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
                 offers[peer][topic] = ids
         return offers
 
-    async def handle_ihave(self, ihave_msg: Any, sender_peer_id: Any) -> None:
+    async def handle_ihave(self, ihave_msg: rpc_pb2.ControlIHave, sender_peer_id: ID) -> None:
         """Ask for what we have not seen, are not judging, and have not just asked another peer for."""
         if ihave_msg.topicID not in self.mesh or self.scorer.is_graylisted(
             sender_peer_id, [ihave_msg.topicID]
@@ -82,7 +80,7 @@ class GossipRepair(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
             or self.pubsub.seen_messages.has(message_id)
         )
 
-    async def handle_iwant(self, iwant_msg: Any, sender_peer_id: Any) -> None:
+    async def handle_iwant(self, iwant_msg: rpc_pb2.ControlIWant, sender_peer_id: ID) -> None:
         """Send what is asked for and still cached, each message in an RPC of its own."""
         if self.scorer.is_graylisted(sender_peer_id, list(self.mesh)):
             return

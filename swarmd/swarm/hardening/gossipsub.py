@@ -1,6 +1,6 @@
 """The hardened GossipSub: the fixes of the files beside this one in one class."""
 
-from typing import Any
+from libp2p.peer.id import ID
 
 from swarmd.swarm.hardening.absent_peers import AbsentForgotten
 from swarmd.swarm.hardening.back_off import MutualBackOff
@@ -37,16 +37,16 @@ class HardenedGossipSub(
     Offer `/meshsub/1.2.0` and `1.1.0` only: the higher ids exist in py-libp2p alone.
     """
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: object, **settings: object) -> None:
         self.counters = Counters(ROUTER_COUNTERS)
         super().__init__(*args, **settings)
 
-    async def on_peer_subscribed(self, peer_id: Any, topic: str) -> None:
+    async def on_peer_subscribed(self, peer_id: ID, topic: str) -> None:
         """Runs as a task of pubsub, where an error would end it."""
         with contained(self.counters, "graft_error"):
             await super().on_peer_subscribed(peer_id, topic)
 
-    async def flush_pending_messages(self, peer_id: Any) -> None:
+    async def flush_pending_messages(self, peer_id: ID) -> None:
         """Likewise."""
         with contained(self.counters, "offer_error"):
             await super().flush_pending_messages(peer_id)

@@ -2,9 +2,8 @@
 protection" drops more than ten messages a second of one forwarder without a word. One exception ends the router.
 """
 
-from typing import Any
-
 import trio
+from libp2p.peer.id import ID
 from libp2p.pubsub.gossipsub import GossipSub
 
 from swarmd.swarm.hardening.counters import Counters, contained
@@ -18,7 +17,7 @@ class SteadyHeartbeat(GossipSub):  # type: ignore[misc]
 
     counters: Counters
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: object, **settings: object) -> None:
         for name in ("adaptive_gossip_enabled", "spam_protection_enabled", "eclipse_protection_enabled"):
             settings.setdefault(name, False)
         super().__init__(*args, **settings)
@@ -36,9 +35,9 @@ class SteadyHeartbeat(GossipSub):  # type: ignore[misc]
 
     async def beat(self) -> None:
         """One beat; a step that fails is counted (`heartbeat_error`) and does not keep the others from running."""
-        grafts: dict[Any, list[str]] = {}
-        prunes: dict[Any, list[str]] = {}
-        gossip: dict[Any, dict[str, list[bytes]]] = {}
+        grafts: dict[ID, list[str]] = {}
+        prunes: dict[ID, list[str]] = {}
+        gossip: dict[ID, dict[str, list[bytes]]] = {}
         with contained(self.counters, "heartbeat_error"):
             grafts, prunes = self.mesh_heartbeat()
         with contained(self.counters, "heartbeat_error"):

@@ -5,10 +5,9 @@ A node of a swarm has no use for any of it. It dials addresses of `/swarmd/peers
 reads one field: the address at which the other end sees it. Its own answers are stock's.
 """
 
-from typing import Any
-
 import trio
 from google.protobuf.message import DecodeError
+from libp2p.abc import IHost, INetStream
 from libp2p.exceptions import BaseLibp2pError
 from libp2p.identity.identify.identify import ID
 from libp2p.identity.identify.pb.identify_pb2 import Identify
@@ -27,7 +26,7 @@ OBSERVED_BYTES_MAX = 128
 IDENTIFY_S_MAX = 10.0
 
 
-def bound_identify(host: Any, counters: Counters) -> None:
+def bound_identify(host: IHost, counters: Counters) -> None:
     """Replace the host's two readers of identify. Counts `identify_failed`."""
 
     async def identify_peer(peer: PeerID, *, reason: str) -> None:
@@ -50,7 +49,7 @@ def bound_identify(host: Any, counters: Counters) -> None:
     host.set_stream_handler(ID_PUSH, _unread)
 
 
-async def _ask(host: Any, peer: PeerID) -> Multiaddr | None:
+async def _ask(host: IHost, peer: PeerID) -> Multiaddr | None:
     """The address at which a peer says that it sees us."""
     stream = await host.new_stream(peer, [ID])
     try:
@@ -74,6 +73,6 @@ def observed_address(answer: bytes) -> Multiaddr | None:
     return address
 
 
-async def _unread(stream: Any) -> None:
+async def _unread(stream: INetStream) -> None:
     """Reset the stream of a push. The node uses nothing of it, and only a reset frees the bytes on their way."""
     await stream.reset()

@@ -8,10 +8,11 @@ as one address, because every machine has 2^64 addresses.
 from collections import Counter
 from dataclasses import dataclass, field
 from types import MethodType
-from typing import Any
 
 import trio
+from libp2p.abc import IHost, IMuxedConn, INetworkService, IRawConnection
 from libp2p.network.connection.raw_connection import RawConnection
+from multiaddr import Multiaddr
 
 from swarmd.swarm.hardening.counters import Counters, contained
 from swarmd.swarm.nets import machine_of, plain
@@ -43,13 +44,13 @@ def _release(places: Counter[str], ip: str) -> None:
         del places[ip]
 
 
-def limit_inbound(host: Any, places: InboundPlaces, counters: Counters) -> None:
+def limit_inbound(host: IHost, places: InboundPlaces, counters: Counters) -> None:
     """Replace the host's inbound handler by one that gives places back.
 
     Counts `inbound_accepted`, `inbound_refused_full`, `inbound_refused_ip`, `inbound_failed`.
     """
 
-    async def handle(network: Any, socket: Any, listen_address: Any) -> None:
+    async def handle(network: INetworkService, socket: IRawConnection, listen_address: Multiaddr) -> None:
         remote = socket.get_remote_address()
         ip = machine_of(plain(remote[0])) if remote else "unknown"
         refusal = places.refusal(ip)
@@ -76,7 +77,9 @@ def limit_inbound(host: Any, places: InboundPlaces, counters: Counters) -> None:
     network._handle_inbound_connection = MethodType(handle, network)
 
 
-async def _upgrade(network: Any, socket: Any, listen_address: Any, counters: Counters) -> Any:
+async def _upgrade(
+    network: INetworkService, socket: IRawConnection, listen_address: Multiaddr, counters: Counters
+) -> IMuxedConn | None:
     """Gate, security and muxer as in stock; None when the other side was turned away or failed."""
     with contained(counters, "inbound_failed"):
         remote = network._build_remote_multiaddr(socket)
@@ -85,6 +88,6 @@ async def _upgrade(network: Any, socket: Any, listen_address: Any, counters: Cou
     return None
 
 
-async def _close(socket: Any, counters: Counters) -> None:
+async def _close(socket: IRawConnection, counters: Counters) -> None:
     with contained(counters, "close_error"), trio.move_on_after(1):
         await socket.close()

@@ -3,10 +3,10 @@ and a crashed host leaves a dead listener behind that keeps stealing connections
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import libp2p.transport.tcp.tcp as stock
 import trio
+from libp2p.abc import IHost
 
 from swarmd.errors import PortTaken
 
@@ -30,7 +30,7 @@ def install_exclusive_listeners() -> None:
     stock._open_reuseport_listeners = open_exclusive
 
 
-def assert_listening(host: Any, addresses: Iterable[Any]) -> None:
+def assert_listening(host: IHost, addresses: Iterable[object]) -> None:
     """Check that the host really listens on every address it was asked to (multiaddrs), once it runs.
 
     Raises:
@@ -47,7 +47,7 @@ def assert_listening(host: Any, addresses: Iterable[Any]) -> None:
             )
 
 
-async def close_listeners(host: Any) -> None:
+async def close_listeners(host: IHost) -> None:
     """Close every listen socket of a host, also when the host crashed or this task is being cancelled; at most 5 s."""
     with trio.move_on_after(CLOSE_S_MAX, shield=True):
         for listener in list(host.get_network().listeners.values()):

@@ -3,10 +3,11 @@ and it is bounded in beats, not in bytes. This one asks pubsub for the id and ho
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from libp2p.pubsub.gossipsub import GossipSub
 from libp2p.pubsub.mcache import CacheEntry, MessageCache
+from libp2p.pubsub.pb import rpc_pb2
+from libp2p.pubsub.pubsub import Pubsub
 
 CACHE_BYTES_MAX = 32 * 2**20
 
@@ -14,16 +15,20 @@ CACHE_BYTES_MAX = 32 * 2**20
 class BoundedMessageCache(MessageCache):  # type: ignore[misc]
     """The last messages, by pubsub's own id, oldest out first."""
 
-    history: list[list[Any]]
-    msgs: dict[bytes, Any]
+    history: list[list[CacheEntry]]
+    msgs: dict[bytes, rpc_pb2.Message]
 
     def __init__(
-        self, window_size: int, history_size: int, message_id: Callable[[Any], bytes], bytes_max: int
+        self,
+        window_size: int,
+        history_size: int,
+        message_id: Callable[[rpc_pb2.Message], bytes],
+        bytes_max: int,
     ) -> None:
         super().__init__(window_size, history_size)
         self._message_id, self._bytes_max, self.size_bytes = message_id, bytes_max, 0
 
-    def put(self, msg: Any) -> None:
+    def put(self, msg: rpc_pb2.Message) -> None:
         """Remember a message."""
         message_id = self._message_id(msg)
         if message_id in self.msgs:
@@ -53,9 +58,9 @@ class BoundedMessageCache(MessageCache):  # type: ignore[misc]
 class BoundedHistory(GossipSub):  # type: ignore[misc]
     """GossipSub with the cache above."""
 
-    mcache: Any
+    mcache: BoundedMessageCache
 
-    def attach(self, pubsub: Any) -> None:
+    def attach(self, pubsub: Pubsub) -> None:
         """Called by pubsub's constructor."""
         super().attach(pubsub)
         window, history = self.mcache.window_size, self.mcache.history_size

@@ -4,10 +4,11 @@ A host gets it by `harden_host`; other hosts of the process keep the stock one. 
 """
 
 import types
-from collections.abc import Callable
-from typing import Any
 
 import trio
+from libp2p.abc import IHost, ISecureConn
+from libp2p.custom_types import TProtocol
+from libp2p.peer.id import ID
 from libp2p.stream_muxer.yamux import yamux as stock
 
 from swarmd.swarm.hardening.counters import Counters
@@ -22,9 +23,8 @@ class HardenedStream(LockedStream, WindowedStream):
     """A yamux stream with both fixes."""
 
 
-def _with_our_streams(method: Callable[..., Any]) -> Any:
+def _with_our_streams(function: types.FunctionType) -> types.FunctionType:
     """The same function, in which the name `YamuxStream` means ours (560 lines of reading loop are not worth a copy)."""
-    function: Any = method
     names = {**function.__globals__, "YamuxStream": HardenedStream}
     return types.FunctionType(function.__code__, names, function.__name__, function.__defaults__)
 
@@ -35,7 +35,7 @@ class HardenedYamux(WindowedConnection):
     open_stream = _with_our_streams(stock.Yamux.open_stream)
     handle_incoming = _with_our_streams(stock.Yamux.handle_incoming)
 
-    def __init__(self, *args: Any, counters: Counters, **settings: Any) -> None:
+    def __init__(self, *args: object, counters: Counters, **settings: object) -> None:
         self.counters = counters
         super().__init__(*args, **settings)
 
@@ -61,16 +61,16 @@ class HardenedYamux(WindowedConnection):
                 raise
 
 
-def muxer_options() -> dict[str, Any]:
+def muxer_options() -> dict[TProtocol, type[HardenedYamux]]:
     """The `muxer_opt` of `new_host`: yamux only."""
     return {stock.PROTOCOL_ID: HardenedYamux}
 
 
-def install_muxer(host: Any, counters: Counters) -> None:
+def install_muxer(host: IHost, counters: Counters) -> None:
     """Make the connections of this host hardened ones."""
     multistream = host.get_network().upgrader.muxer_multistream
 
-    async def new_connection(secured: Any, peer_id: Any) -> Any:
+    async def new_connection(secured: ISecureConn, peer_id: ID) -> HardenedYamux:
         protocol, _ = await multistream._selector.select(
             secured, secured.is_initiator, multistream.negotiate_timeout
         )

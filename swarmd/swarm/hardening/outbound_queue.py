@@ -4,9 +4,9 @@ The bound that matters is memory, so this queue counts bytes; control messages h
 """
 
 from collections import deque
-from typing import Any
 
 import trio
+from libp2p.pubsub.pb import rpc_pb2
 from libp2p.pubsub.rpc_queue import RpcQueue
 
 # 100 messages of 40 kB, or half a minute of a 1 Mbit/s uplink. A peer that is slower is too slow to feed.
@@ -22,8 +22,8 @@ class ByteBoundedQueue(RpcQueue):  # type: ignore[misc]
     def __init__(self, *, rpc_bytes_max: int, data_bytes_max: int = DATA_BYTES_MAX) -> None:
         super().__init__(max_message_size=rpc_bytes_max)
         self._data_bytes_max, self.data_bytes = data_bytes_max, 0
-        self._data: deque[tuple[Any, int]] = deque()
-        self._control: deque[Any] = deque()
+        self._data: deque[tuple[rpc_pb2.RPC, int]] = deque()
+        self._control: deque[rpc_pb2.RPC] = deque()
 
     def __len__(self) -> int:
         return len(self._data) + len(self._control)
@@ -33,7 +33,7 @@ class ByteBoundedQueue(RpcQueue):  # type: ignore[misc]
         """Less than half full: publishers may go on."""
         return self.data_bytes < self._data_bytes_max // 2
 
-    def push(self, rpc: Any, priority: bool = False) -> bool:
+    def push(self, rpc: rpc_pb2.RPC, priority: bool = False) -> bool:
         """Queue an RPC; false when it is full or closed, and the caller drops it."""
         size_bytes = rpc.ByteSize()
         if self._closed or (
@@ -52,7 +52,7 @@ class ByteBoundedQueue(RpcQueue):  # type: ignore[misc]
     def _is_full(self, size_bytes: int) -> bool:
         return self.data_bytes + size_bytes > self._data_bytes_max
 
-    async def pop(self) -> Any | None:
+    async def pop(self) -> rpc_pb2.RPC | None:
         """The next RPC; None once the queue is closed and empty."""
         while not len(self):
             if self._closed:
@@ -60,7 +60,7 @@ class ByteBoundedQueue(RpcQueue):  # type: ignore[misc]
             await self._notify.wait()
         return self._take()
 
-    async def pop_some(self, bytes_max: int) -> list[Any]:
+    async def pop_some(self, bytes_max: int) -> list[rpc_pb2.RPC]:
         """The next RPC, and more that are at most `bytes_max` with it; none once the queue is closed and empty."""
         first = await self.pop()
         if first is None:
@@ -74,7 +74,7 @@ class ByteBoundedQueue(RpcQueue):  # type: ignore[misc]
     def _next_bytes(self) -> int:
         return int(self._control[0].ByteSize()) if self._control else self._data[0][1]
 
-    def _take(self) -> Any:
+    def _take(self) -> rpc_pb2.RPC:
         if self._control:
             return self._control.popleft()
         rpc, size_bytes = self._data.popleft()

@@ -4,14 +4,13 @@ Stock dials so in three cases: somebody wants a stream to a peer that has just l
 thinks that it has too few connections. Here only `Swarm.dial_addr` connects, to an address that its caller names.
 """
 
-from typing import Any
-
 import trio
+from libp2p.abc import IHost, INetConn
 from libp2p.network.exceptions import SwarmException
 from libp2p.peer.id import ID
 
 
-def dial_named_addresses_only(host: Any) -> None:
+def dial_named_addresses_only(host: IHost) -> None:
     """Replace the three ways in which this host's network dials by itself; `host.connect` is one of them."""
     network = host.get_network()
     network.dial_peer = _not_connected
@@ -19,7 +18,7 @@ def dial_named_addresses_only(host: Any) -> None:
     network.auto_connector.maybe_connect = trio.lowlevel.checkpoint
 
 
-async def _not_connected(peer_id: ID) -> list[Any]:
+async def _not_connected(peer_id: ID) -> list[INetConn]:
     await trio.lowlevel.checkpoint()
     raise SwarmException(f"not connected to {peer_id}")
 

@@ -3,8 +3,7 @@
 In IPv6 a /64 counts as one address.
 """
 
-from typing import Any
-
+from libp2p.peer.id import ID
 from libp2p.pubsub.gossipsub import GossipSub
 
 from swarmd.swarm.hardening.counters import contained
@@ -14,7 +13,7 @@ from swarmd.swarm.nets import machine_of, plain
 class AddressKnown(GossipSub):  # type: ignore[misc]
     """GossipSub that learns a peer's address from the connection."""
 
-    def _track_peer_ip(self, peer_id: Any) -> None:
+    def _track_peer_ip(self, peer_id: ID) -> None:
         with contained(self.counters, "address_unknown"):
             for connection in self.pubsub.host.get_network().get_connections(peer_id):
                 remote = connection.muxed_conn.get_remote_address()

@@ -4,11 +4,11 @@ Stock lets two connections of a peer register twice, and orphans one sending tas
 being written. The end of an old stream throws out the new stream. A peer whose first negotiation timed out is forgotten for good.
 """
 
-from typing import Any
-
 import trio
+from libp2p.abc import INetStream
 from libp2p.host.exceptions import StreamFailure
 from libp2p.network.exceptions import SwarmException
+from libp2p.peer.id import ID
 from libp2p.pubsub.pubsub import Pubsub
 from libp2p.utils import encode_varint_prefixed
 
@@ -30,7 +30,7 @@ class PeerStreamsPubsub(Pubsub):  # type: ignore[misc]
 
     counters: Counters
 
-    async def _handle_new_peer(self, peer_id: Any) -> None:
+    async def _handle_new_peer(self, peer_id: ID) -> None:
         """Open our stream to a peer and register it; raises the swarm's errors, on which the caller tries again."""
         if peer_id in self.peers or self.is_peer_blacklisted(peer_id):
             return
@@ -52,7 +52,7 @@ class PeerStreamsPubsub(Pubsub):  # type: ignore[misc]
             await self.router.flush_pending_messages(peer_id)
             await self._send_recent_messages_to_new_peer(peer_id)
 
-    async def handle_sending_messages(self, peer_id: Any, stream: Any, queue: Any) -> None:
+    async def handle_sending_messages(self, peer_id: ID, stream: INetStream, queue: ByteBoundedQueue) -> None:
         """Write what is queued for a peer until the queue is closed or the stream breaks."""
         block = contained(self.counters, "send_error")
         with block:
@@ -67,13 +67,13 @@ class PeerStreamsPubsub(Pubsub):  # type: ignore[misc]
         if block.failed and self.peers.get(peer_id) is stream:
             self._handle_dead_peer(peer_id)
 
-    async def _leave(self, peer_id: Any) -> None:
+    async def _leave(self, peer_id: ID) -> None:
         """Close all connections to a peer that reads no more: it would keep its place in the mesh for ever."""
         with trio.move_on_after(CLOSE_S_MAX):
             await self.host.get_network().close_peer(peer_id)
         self._handle_dead_peer(peer_id)
 
-    async def _teardown_if_connected(self, peer_id: Any) -> None:
+    async def _teardown_if_connected(self, peer_id: ID) -> None:
         """Forget a peer that was just blocked; stock raises KeyError, and ends, when the peer leaves meanwhile."""
         stream = self.peers.pop(peer_id, None)
         queue = self.peer_queues.pop(peer_id, None)

@@ -1,7 +1,6 @@
 """The hardened Pubsub: the fixes of the files beside this one in one class, and a publish that tells what became of the message."""
 
-from typing import Any
-
+from libp2p.abc import IHost, IPubsubRouter
 from libp2p.pubsub.pb import rpc_pb2
 from libp2p.pubsub.validators import PUBSUB_SIGNING_PREFIX
 
@@ -47,9 +46,9 @@ RPC_OVERHEAD_BYTES = 4096
 class HardenedPubsub(ReaderPubsub, PeerStreamsPubsub, SubscriptionPubsub):
     """Pubsub for a public network; takes the arguments of py-libp2p's `Pubsub`. The message id stays the default one (T10)."""
 
-    seen_messages: Any
+    seen_messages: SeenCache
 
-    def __init__(self, host: Any, router: Any, **settings: Any) -> None:
+    def __init__(self, host: IHost, router: IPubsubRouter, **settings: object) -> None:
         self.counters = Counters(PUBSUB_COUNTERS)
         super().__init__(host, router, **settings)
         self.counter = first_seqno()

@@ -5,10 +5,10 @@ made of a field before it is asked for. Counting the fields beforehand, in Pytho
 `proto/NETWORK.md` lists the bounds with their reasons. Fields that are not checked here are never read.
 """
 
-from collections.abc import Iterable, Set
-from typing import Any
+from collections.abc import Iterable, Sequence, Set
 
 from google.protobuf.unknown_fields import UnknownFieldSet
+from libp2p.pubsub.pb import rpc_pb2
 
 # Twice what is asked of one peer in a beat (`gossip_repair`), which may be answered in one RPC.
 MESSAGES_MAX = 128
@@ -35,7 +35,7 @@ class OutOfBounds(Exception):
     """The peer sent an RPC that no honest one sends; the text names the field."""
 
 
-def check(rpc: Any, topics: Set[str] | None) -> None:
+def check(rpc: rpc_pb2.RPC, topics: Set[str] | None) -> None:
     """Look at every field of an RPC that something after this will read.
 
     Args:
@@ -53,7 +53,7 @@ def check(rpc: Any, topics: Set[str] | None) -> None:
         _check_control(rpc.control)
 
 
-def _check_message(message: Any, topics: Set[str] | None) -> None:
+def _check_message(message: rpc_pb2.Message, topics: Set[str] | None) -> None:
     _require(len(message.topicIDs) == 1, "publish.topicIDs")
     topic = message.topicIDs[0]
     _require(topics is None or topic in topics, "publish.topicIDs")
@@ -67,7 +67,7 @@ def _check_message(message: Any, topics: Set[str] | None) -> None:
     _require(beside <= held and not len(UnknownFieldSet(message)), "publish.unknown")
 
 
-def _check_control(control: Any) -> None:
+def _check_control(control: rpc_pb2.ControlMessage) -> None:
     _require(len(control.graft) <= GRAFTS_MAX, "control.graft")
     _require(len(control.prune) <= PRUNES_MAX, "control.prune")
     _require(sum(len(prune.peers) for prune in control.prune) <= EXCHANGED_PEERS_MAX, "control.prune.peers")
@@ -77,7 +77,7 @@ def _check_control(control: Any) -> None:
         _check_ids([one.messageIDs for one in lists], f"control.{name}.messageIDs")
 
 
-def _check_ids(lists: Iterable[Any], field: str) -> None:
+def _check_ids(lists: Iterable[Sequence[bytes]], field: str) -> None:
     num = 0
     for ids in lists:
         num += len(ids)

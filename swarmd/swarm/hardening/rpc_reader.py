@@ -9,16 +9,17 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import trio
 from google.protobuf.message import DecodeError
+from libp2p.abc import INetStream
 from libp2p.io.exceptions import IOException
 from libp2p.network.connection.exceptions import RawConnError
 from libp2p.network.stream.exceptions import StreamError
+from libp2p.peer.id import ID
 from libp2p.pubsub.pb import rpc_pb2
 
 from swarmd.fair.bucket import Bucket
@@ -27,6 +28,8 @@ from swarmd.swarm.hardening.in_flight import InFlightPubsub
 from swarmd.swarm.hardening.rpc_bounds import OutOfBounds, check
 from swarmd.swarm.hardening.rpc_frames import FrameBuffer, Misframed
 from swarmd.swarm.hardening.sender_record import SenderRecordPubsub
+
+Take = Callable[[rpc_pb2.Message], Awaitable[None]]
 
 READ_BYTES = 256 * 1024
 # Messages of one peer under validation at a time. The reader then stops reading, so the peer's own queue fills: back-pressure
@@ -85,13 +88,13 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
     `accuse` is told of each RPC that no honest peer sends.
     """
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: object, **settings: object) -> None:
         super().__init__(*args, **settings)
-        self._strikes: Counter[Any] = Counter()
-        self._readings: dict[Any, _Reading] = {}
-        self.accuse: Callable[[Any], None] = lambda peer: None
+        self._strikes: Counter[ID] = Counter()
+        self._readings: dict[ID, _Reading] = {}
+        self.accuse: Callable[[ID], None] = lambda peer: None
 
-    async def continuously_read_stream(self, stream: Any) -> None:
+    async def continuously_read_stream(self, stream: INetStream) -> None:
         """Read until the stream ends; an RPC that cannot be read resets the stream, the third one closes the connection."""
         peer = stream.muxed_conn.peer_id
         reading = self._reading_of(peer)
@@ -105,7 +108,7 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
         finally:
             reading.num_streams -= 1
 
-    def _reading_of(self, peer: Any) -> _Reading:
+    def _reading_of(self, peer: ID) -> _Reading:
         """What the streams of a peer share. It outlives them: a fresh stream must not bring a fresh budget."""
         if peer not in self._readings:
             now = trio.current_time()
@@ -114,11 +117,11 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
             self._readings[peer] = _Reading(Bucket.full(RPC_CPU_RATE, RPC_CPU_S_MAX, now))
         return self._readings[peer]
 
-    async def _read(self, peer: Any, stream: Any, reading: _Reading) -> None:
+    async def _read(self, peer: ID, stream: INetStream, reading: _Reading) -> None:
         frames = FrameBuffer(self.max_inbound_rpc_size)
         async with trio.open_nursery() as validations:
 
-            async def take(message: Any) -> None:
+            async def take(message: rpc_pb2.Message) -> None:
                 # `acquire` takes a turn of the loop, also where there is a slot
                 if reading.slots.value > VALIDATIONS_PER_PEER_MAX - AT_ONCE_MAX:
                     reading.slots.acquire_nowait()
@@ -137,7 +140,9 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
             except (StreamError, IOException, RawConnError):
                 pass  # how streams end
 
-    async def _handle_frame(self, peer: Any, frame: bytes, reading: _Reading, take: Any) -> None:
+    async def _handle_frame(
+        self, peer: ID, frame: bytes, reading: _Reading, take: Callable[[rpc_pb2.Message], Awaitable[None]]
+    ) -> None:
         with reading.charged():
             rpc = rpc_pb2.RPC()
             rpc.ParseFromString(frame)
@@ -160,20 +165,20 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
                 with contained(self.counters, "control_error"):
                     await self.router.handle_rpc(rpc, peer)
 
-    def _handle_subscriptions(self, peer: Any, subscriptions: Any) -> None:
+    def _handle_subscriptions(self, peer: ID, subscriptions: Iterable[rpc_pb2.RPC.SubOpts]) -> None:
         """The last word on each topic counts: each change starts three tasks in stock."""
         for topic, last in {one.topicid: one for one in subscriptions}.items():
             if not last.subscribe and peer in self.peer_topics.get(topic, ()):
                 self.router.scorer.penalize_behavior(peer, UNSUBSCRIBE_PENALTY)
             self.handle_subscription(peer, last)
 
-    async def _push_then_release(self, peer: Any, message: Any, slots: trio.Semaphore) -> None:
+    async def _push_then_release(self, peer: ID, message: rpc_pb2.Message, slots: trio.Semaphore) -> None:
         try:
             await self.push_msg(peer, message)
         finally:
             slots.release()
 
-    async def _strike(self, peer: Any, stream: Any, error: Exception) -> None:
+    async def _strike(self, peer: ID, stream: INetStream, error: Exception) -> None:
         self.counters.count("rpc_out_of_bounds" if isinstance(error, OutOfBounds) else "misframed_rpc")
         self.accuse(peer)
         self.router.scorer.penalize_behavior(peer, 10.0)

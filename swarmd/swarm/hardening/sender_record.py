@@ -3,8 +3,8 @@
 Here a peer's record is verified when it changes, and ours travels with the hello and announcements only.
 """
 
-from typing import Any
-
+from libp2p.peer.id import ID
+from libp2p.pubsub.pb import rpc_pb2
 from libp2p.pubsub.pubsub import Pubsub
 from libp2p.pubsub.utils import maybe_consume_signed_record
 
@@ -12,11 +12,11 @@ from libp2p.pubsub.utils import maybe_consume_signed_record
 class SenderRecordPubsub(Pubsub):  # type: ignore[misc]
     """Pubsub that remembers the last good record of each connected peer."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: object, **settings: object) -> None:
         super().__init__(*args, **settings)
-        self._last_record: dict[Any, bytes] = {}
+        self._last_record: dict[ID, bytes] = {}
 
-    def consume_record(self, peer: Any, rpc: Any) -> bool:
+    def consume_record(self, peer: ID, rpc: rpc_pb2.RPC) -> bool:
         """Verify and store the record of an RPC unless it is the known one, and take it out of the RPC; false if it is bad."""
         if not rpc.HasField("senderRecord"):
             return True
@@ -28,6 +28,6 @@ class SenderRecordPubsub(Pubsub):  # type: ignore[misc]
         rpc.ClearField("senderRecord")  # the router would verify it once more
         return True
 
-    def _handle_dead_peer(self, peer_id: Any) -> None:
+    def _handle_dead_peer(self, peer_id: ID) -> None:
         self._last_record.pop(peer_id, None)
         super()._handle_dead_peer(peer_id)

@@ -6,9 +6,10 @@ peer for a pong every 30 to 40 s, so a live one is never silent for long. A froz
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import trio
+from libp2p.abc import IHost, INetConn, INetworkService, IRawConnection, ISecureConn
+from libp2p.peer.id import ID
 
 from swarmd.swarm.hardening.counters import Counters, contained
 
@@ -34,12 +35,14 @@ class Heard:
         return data
 
 
-def note_what_is_heard(host: Any) -> None:
+def note_what_is_heard(host: IHost) -> None:
     """From now on every connection of this host, whoever dialled, knows when bytes came last."""
     upgrader = host.get_network().upgrader
     secure = upgrader.upgrade_security
 
-    async def upgrade_security(connection: Any, is_initiator: bool, peer_id: Any = None) -> Any:
+    async def upgrade_security(
+        connection: IRawConnection, is_initiator: bool, peer_id: ID | None = None
+    ) -> ISecureConn:
         heard = Heard(connection.read)
         connection.read = heard.read
         secured = await secure(connection, is_initiator, peer_id)
@@ -49,7 +52,7 @@ def note_what_is_heard(host: Any) -> None:
     upgrader.upgrade_security = upgrade_security
 
 
-async def close_silent(network: Any, counters: Counters) -> None:
+async def close_silent(network: INetworkService, counters: Counters) -> None:
     """Close silent connections, for ever; counts `silent_closed`."""
     while True:
         await trio.sleep(LOOK_S)
@@ -61,6 +64,6 @@ async def close_silent(network: Any, counters: Counters) -> None:
                     closing.start_soon(_close, connection, counters)
 
 
-async def _close(connection: Any, counters: Counters) -> None:
+async def _close(connection: INetConn, counters: Counters) -> None:
     with contained(counters, "close_error"), trio.move_on_after(CLOSE_S_MAX):
         await connection.close()

@@ -2,8 +2,7 @@
 proved who it is. A dozen sockets that announce names of 2 GiB had a node hold 1 GB within four seconds.
 """
 
-from typing import Any
-
+from libp2p.io.abc import Reader
 from libp2p.io.exceptions import IncompleteReadError, IOException
 from libp2p.protocol_muxer.exceptions import MultiselectCommunicatorError
 from libp2p.protocol_muxer.multiselect_communicator import MultiselectCommunicator
@@ -19,7 +18,7 @@ def install_bounded_names() -> None:
     MultiselectCommunicator.read = _read_name
 
 
-async def _read_name(communicator: Any) -> str:
+async def _read_name(communicator: MultiselectCommunicator) -> str:
     """The next name, as stock's `read` gives it.
 
     Raises:
@@ -44,7 +43,7 @@ async def _read_name(communicator: Any) -> str:
     return name[:-1]
 
 
-async def read_exactly(reader: Any, size: int) -> bytes:
+async def read_exactly(reader: Reader, size: int) -> bytes:
     """So many bytes, in however many pieces they come. Raises IncompleteReadError where the stream ends before."""
     data = b""
     while len(data) < size:

@@ -5,16 +5,17 @@ An answer that did not come in time is no answer: the message is dropped, nobody
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import trio
 from libp2p.exceptions import ValidationError
+from libp2p.peer.id import ID
+from libp2p.pubsub.pb import rpc_pb2
 from libp2p.pubsub.pubsub import Pubsub
 
 from swarmd.protocol.rules import Verdict
 from swarmd.swarm.hardening.counters import Counters, contained
 
-Validator = Callable[[Any, Any], Awaitable[Verdict]]  # (forwarder's peer id, message) -> verdict
+Validator = Callable[[ID, rpc_pb2.Message], Awaitable[Verdict]]  # (forwarder's peer id, message) -> verdict
 
 
 class VerdictPubsub(Pubsub):  # type: ignore[misc]
@@ -22,7 +23,7 @@ class VerdictPubsub(Pubsub):  # type: ignore[misc]
 
     counters: Counters
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: object, **settings: object) -> None:
         super().__init__(*args, **settings)
         self._verdict_validators: dict[str, Validator] = {}
 
@@ -30,7 +31,7 @@ class VerdictPubsub(Pubsub):  # type: ignore[misc]
         """Judge the messages of a topic, own ones included (`forwarder == pubsub.my_id`); one validator per topic."""
         self._verdict_validators[topic] = validator
 
-    async def verdict_on(self, forwarder: Any, message: Any) -> Verdict | None:
+    async def verdict_on(self, forwarder: ID, message: rpc_pb2.Message) -> Verdict | None:
         """The verdict, or None when there was none: too slow, or the validator itself failed (our bug, not the peer's)."""
         verdict: Verdict | None = None
         with contained(self.counters, "validator_error"):
@@ -40,7 +41,7 @@ class VerdictPubsub(Pubsub):  # type: ignore[misc]
                 self.counters.count("validator_timeout")
         return verdict
 
-    async def _ask(self, forwarder: Any, message: Any) -> Verdict:
+    async def _ask(self, forwarder: ID, message: rpc_pb2.Message) -> Verdict:
         for topic in message.topicIDs:
             if topic in self._verdict_validators:
                 return await self._verdict_validators[topic](forwarder, message)

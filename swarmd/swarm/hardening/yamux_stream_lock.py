@@ -4,7 +4,6 @@ for 5 s; home uplinks need longer. A message that was cut short ends its stream:
 """
 
 import struct
-from typing import Any
 
 import trio
 from libp2p.stream_muxer.exceptions import MuxedStreamError
@@ -20,7 +19,7 @@ LOOK_S = 0.25
 class LockedStream(stock.YamuxStream):  # type: ignore[misc]
     """A yamux stream on which one write is one piece."""
 
-    def __init__(self, stream_id: int, conn: Any, is_initiator: bool) -> None:
+    def __init__(self, stream_id: int, conn: stock.Yamux, is_initiator: bool) -> None:
         self._message_lock = trio.Lock()
         self._window_opened = trio.Event()
         super().__init__(stream_id, conn, is_initiator)

@@ -3,8 +3,6 @@ WINDOW_UPDATE; and it accepts any number of streams, as fast as they come. Here 
 the connection.
 """
 
-from typing import Any
-
 import trio
 from libp2p.stream_muxer.yamux import yamux as stock
 
@@ -29,7 +27,7 @@ class WindowedStream(stock.YamuxStream):  # type: ignore[misc]
 
     _pending_recv_release: int
 
-    def __init__(self, stream_id: int, conn: Any, is_initiator: bool) -> None:
+    def __init__(self, stream_id: int, conn: "WindowedConnection", is_initiator: bool) -> None:
         if not is_initiator:
             conn.check_streams()
         super().__init__(stream_id, conn, is_initiator)
@@ -57,7 +55,7 @@ class WindowedStream(stock.YamuxStream):  # type: ignore[misc]
 class WindowedConnection(stock.Yamux):  # type: ignore[misc]
     """A yamux connection that holds its peer to the windows it was given; counts `yamux_overrun`."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: object, **settings: object) -> None:
         super().__init__(*args, **settings)
         self.openings = Bucket.full(INBOUND_STREAM_RATE, INBOUND_STREAMS_MAX, trio.current_time())
 
