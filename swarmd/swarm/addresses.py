@@ -1,7 +1,8 @@
 """Peer addresses as text: parsed once, then trusted. Pure: no socket, no name look-up.
 
-A `PeerAddress` is `/ip4|ip6|dns|dns4|dns6/.../tcp/N/p2p/ID` and nothing longer: no relay, no second transport, so that
-what an operator, a file or a peer wrote can only ever make us open one TCP connection to one named peer.
+A `PeerAddress` is `/ip4|ip6|dns|dns4|dns6/.../tcp/N/p2p/ID` and nothing longer: no relay, no second transport, so that what an
+operator, a file or a peer wrote can only ever make us open one TCP connection to one named peer. Other files ask an address for its
+host, port, peer and scope, and never for its text's parts.
 """
 
 import enum
@@ -38,6 +39,10 @@ class PeerAddress:
     port: int
     scope: Scope
 
+    def seen_at(self, host: str) -> "PeerAddress | None":
+        """The same peer and port at an IP address, where a socket to the peer was seen to end; None where it names nobody."""
+        return parse(of_peer(_at(host, self.port), self.peer_id))
+
 
 def parse(text: object) -> PeerAddress | None:
     """The address, or None for anything that is not exactly the one form we dial. ASCII: an international name as `xn--...`."""
@@ -45,14 +50,13 @@ def parse(text: object) -> PeerAddress | None:
         return None
     try:
         address = multiaddr.Multiaddr(text)
-        names = [protocol.name for protocol in address.protocols()]
-        if len(names) != 3 or names[0] not in _HOST_PROTOCOLS or names[1:] != ["tcp", "p2p"]:
-            return None
-        host, port = str(address.value_for_protocol(names[0])), int(address.value_for_protocol("tcp"))
-        peer_id = str(address.value_for_protocol("p2p"))
+        parts = [(protocol.name, str(value)) for protocol, value in address.items()]
     except (MultiaddrError, ValueError, LookupError, UnicodeError):
         return None
-    return PeerAddress(str(address), peer_id, host, port, _scope(names[0], host, port))
+    match parts:
+        case [(kind, host), ("tcp", port), ("p2p", peer_id)] if kind in _HOST_PROTOCOLS:
+            return PeerAddress(str(address), peer_id, host, int(port), _scope(kind, host, int(port)))
+    return None
 
 
 def parse_setting(text: str, setting: str) -> PeerAddress:
@@ -83,7 +87,7 @@ class ListenAddress:
 
     @property
     def text(self) -> str:
-        return f"/{'ip6' if ':' in self.host else 'ip4'}/{self.host}/tcp/{self.port}"
+        return _at(self.host, self.port)
 
     @property
     def is_loopback(self) -> bool:
@@ -120,11 +124,9 @@ def parse_listen(text: str) -> ListenAddress:
         ConfigError: when it is anything else.
     """
     try:
-        address = multiaddr.Multiaddr(text)
-        names = [protocol.name for protocol in address.protocols()]
-        if len(names) == 2 and names[0] in ("ip4", "ip6") and names[1] == "tcp":
-            host = str(address.value_for_protocol(names[0]))
-            return ListenAddress(host, int(address.value_for_protocol("tcp")))
+        match [(protocol.name, str(value)) for protocol, value in multiaddr.Multiaddr(text).items()]:
+            case [("ip4" | "ip6", host), ("tcp", port)]:
+                return ListenAddress(host, int(port))
     except (MultiaddrError, ValueError, LookupError):
         pass
     raise ConfigError(f"cannot listen on {text!r}", "it must read /ip4/HOST/tcp/PORT or /ip6/HOST/tcp/PORT")
@@ -137,7 +139,7 @@ def parse_announce(text: str) -> str:
         ConfigError: when it is not `/ip4|ip6|dns4/HOST/tcp/PORT`, or when nobody can reach it (zero host or port).
     """
     base = text.split("/p2p/")[0]
-    probe = parse(f"{base}/p2p/{_ANY_PEER}")
+    probe = parse(of_peer(base, _ANY_PEER))
     if probe is None or probe.scope is Scope.UNUSABLE:
         raise ConfigError(
             f"cannot announce {text!r}", "it must read /ip4|ip6|dns4/HOST/tcp/PORT, neither of them 0"
@@ -149,12 +151,13 @@ def parse_announce(text: str) -> str:
 _ANY_PEER = "12D3KooWQYhTNQdmr3ArTeUHRYzFg94BKyTkoWBDWez9kSCVe2Xo"
 
 
-def with_observed_host(address: PeerAddress, host: str) -> PeerAddress | None:
-    """A peer that listens on every interface cannot name its own address; the socket it came through can."""
-    if address.host not in ("0.0.0.0", "::"):
-        return None
-    family = "ip6" if ":" in host else "ip4"
-    return parse(f"/{family}/{host}/tcp/{address.port}/p2p/{address.peer_id}")
+def of_peer(base: str, peer_id: str) -> str:
+    """Where a peer can be dialled, as text; `base` says where it listens."""
+    return f"{base}/p2p/{peer_id}"
+
+
+def _at(host: str, port: int) -> str:
+    return f"/{'ip6' if ':' in host else 'ip4'}/{host}/tcp/{port}"
 
 
 def _scope(protocol: str, host: str, port: int) -> Scope:

@@ -103,9 +103,7 @@ class Discovery:
         seen = host_of_connection(self._network, ID.from_string(address.peer_id))
         if seen is None:
             return
-        family = "ip6" if ":" in seen else "ip4"
-        proven = parse(f"/{family}/{seen}/tcp/{address.port}/p2p/{address.peer_id}")
-        if proven is not None:
+        if (proven := address.seen_at(seen)) is not None:
             self._book.record(proven, int(self._now_s()))
             self._proven[address.peer_id] = proven
 

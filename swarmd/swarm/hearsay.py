@@ -6,7 +6,7 @@ peer book, which holds what such answers led to.
 
 from collections.abc import Callable
 
-from swarmd.swarm.addresses import PeerAddress, with_observed_host
+from swarmd.swarm.addresses import PeerAddress
 from swarmd.swarm.nets import net_of
 
 # Below are the services of a machine that only its administrator starts, and which answer to whoever knocks.
@@ -21,8 +21,9 @@ def believable(claims: list[PeerAddress], peer_id: str, seen_host: str) -> PeerA
     for claim in claims:
         if claim.peer_id != peer_id:
             continue
-        address = with_observed_host(claim, seen_host) or claim
-        if address.host == seen_host and address.port >= PORT_MIN and net_of(seen_host) is not None:
+        # Who listens on every interface cannot name its own address.
+        address = claim.seen_at(seen_host) if claim.host in ("0.0.0.0", "::") else claim
+        if address and address.host == seen_host and address.port >= PORT_MIN and net_of(seen_host):
             return address
     return None
 

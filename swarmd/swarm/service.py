@@ -160,11 +160,11 @@ class NetworkService(NetworkOps):
         )
 
     def _own_addresses(self, stack: Stack) -> list[str]:
-        return [f"{self._announce or self._listen.text}/p2p/{stack.peer_id}"]
+        return [addresses.of_peer(self._announce or self._listen.text, stack.peer_id)]
 
     def _describe(self, stack: Stack) -> NetworkInfo:
         shown = [self._announce] if self._announce else self._listen.shown()
-        own = [f"{address}/p2p/{stack.peer_id}" for address in shown]
+        own = [addresses.of_peer(base, stack.peer_id) for base in shown]
         return NetworkInfo(stack.peer_id, own, self._manifest.topic)
 
     async def _watch_lag(self) -> None:

@@ -1,15 +1,18 @@
-"""Addresses: one form, checked at once."""
+"""Addresses: one form, checked at once, and known to one file."""
+
+import ast
+from pathlib import Path
 
 import pytest
 
 from swarmd.errors import ConfigError
+from swarmd.swarm import addresses
 from swarmd.swarm.addresses import (
     Scope,
     parse,
     parse_announce,
     parse_listen,
     parse_setting,
-    with_observed_host,
 )
 
 ID = "12D3KooWQYhTNQdmr3ArTeUHRYzFg94BKyTkoWBDWez9kSCVe2Xo"
@@ -102,6 +105,20 @@ def test_listening_everywhere_is_shown_as_something_dialable():
 def test_an_unspecified_host_is_filled_in_from_the_socket():
     claim = parse(f"/ip4/0.0.0.0/tcp/4810/p2p/{ID}")
     assert claim is not None
-    filled = with_observed_host(claim, "10.0.0.7")
+    filled = claim.seen_at("10.0.0.7")
     assert filled is not None
     assert filled.text == f"/ip4/10.0.0.7/tcp/4810/p2p/{ID}"
+
+
+def test_another_form_of_address_touches_three_files():
+    """Which text an address is; how it is dialled; what the host is given. `docs/hacking.md` says so."""
+    room, knowing = Path(addresses.__file__).parent, set()
+    for path in room.glob("*.py"):
+        tree = ast.parse(path.read_text())
+        told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+        for node in ast.walk(tree):
+            text = str(node.value) if isinstance(node, ast.Constant) and id(node) not in told else ""
+            takes_apart = isinstance(node, ast.Name) and node.id == "multiaddr"
+            if takes_apart or "/tcp" in text or "/p2p" in text:
+                knowing.add(path.name)
+    assert knowing == {"addresses.py", "dial.py", "host.py"}
