@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "protocol": {"errors", "files", "recent", "msgpack", "pydantic", "zstandard", "nacl"},
     "experience": {"protocol", "recent", "errors"},
     "fair": {"recent", "trio"},
-    "trust": {"protocol", "fair", "recent", "errors"},
+    "trust": {"protocol", "fair", "recent", "errors", "pydantic"},
     "questions": {"clients", "protocol", "recent", "errors", "reasoning_gym", "numpy"},
     "policy": {"clients", "processes", "protocol", "experience", "config", "optimizers", "errors", "files", "tiny",
                "jinja2", "torch", "transformers", "safetensors", "huggingface_hub", "tokenizers", "tqdm", "vllm", "peft",

@@ -4,8 +4,15 @@ Offences have a table of their own, so that a flood of offenders pushes out offe
 """
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
 
 from swarmd.recent import Recent
+
+# What a file of standings may hold (`standings_file`).
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+Amount = Annotated[float, Field(ge=0, lt=2**53)]
 
 # Peers remembered: those with the newest offence. A peer that wants to be forgotten needs so many other offenders, and each of
 # them costs a handshake, which is more than a new identity costs.
@@ -21,10 +28,10 @@ BAN_FORGOTTEN_S = 86_400.0
 class Offence:
     """One peer: `points` are as of `points_at_s`; `num_bans` is how often it was banned, the last time until `banned_until_s`."""
 
-    points: float = 0.0
-    points_at_s: float = 0.0
-    num_bans: int = 0
-    banned_until_s: float = 0.0
+    points: Amount = 0.0
+    points_at_s: Amount = 0.0
+    num_bans: Count = 0
+    banned_until_s: Amount = 0.0
 
 
 @dataclass

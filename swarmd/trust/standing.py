@@ -5,10 +5,13 @@ An author is a 32-byte public key, the same key as its peer id (`peer_key`). Pur
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
 
 from swarmd.recent import Recent
 from swarmd.trust.evidence import POINTS, Evidence
-from swarmd.trust.offences import OFFENDERS_MAX, Offences
+from swarmd.trust.offences import OFFENDERS_MAX, Amount, Count, Offences
 
 # Authors remembered: 1 MB on disk. New identities cost a stranger nothing, so both tables are bounded. In a swarm of more active
 # authors some of them start over. Known and new authors have a table each, so newcomers cannot push out known authors, and a full
@@ -32,23 +35,23 @@ class Standing:
     `num_used` counts its rollouts that were drawn for updates lately, `num_left_out` those of them that the updates left out.
     """
 
-    num_scored: int = 0
-    proof: float = 0.0
-    num_informative: int = 0
-    num_duplicate: int = 0
-    num_copied: int = 0
-    num_used: int = 0
-    num_left_out: int = 0
+    num_scored: Count = 0
+    proof: Amount = 0.0
+    num_informative: Count = 0
+    num_duplicate: Count = 0
+    num_copied: Count = 0
+    num_used: Count = 0
+    num_left_out: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Ban:
     """`until_s` None: until it is lifted. Bans for points have the last evidence as their reason."""
 
-    since_s: float
-    until_s: float | None
+    since_s: Amount
+    until_s: Amount | None
     by_operator: bool
-    reason: str
+    reason: Annotated[str, Field(max_length=REASON_CHARS_MAX)]
 
     def holds(self, now_s: float) -> bool:
         """Whether it has not run out."""

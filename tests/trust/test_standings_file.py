@@ -52,22 +52,6 @@ def test_everything_is_read_back() -> None:
     assert list(again.offences.by_peer) == [OTHER, AUTHOR]
 
 
-def version_2(num_informative: int) -> bytes:
-    """A file of version 2 with one author of 64 rollouts."""
-    content = json.loads(encode(rows_of(some(), NOW_S)))
-    entry = {**content["authors"][0], "num_scored": 64, "num_informative": num_informative}
-    del entry["proof"]
-    return json.dumps({**content, "version": 2, "authors": [entry]}).encode()
-
-
-@pytest.mark.parametrize(("num_informative", "proven"), [(0, False), (2, True)])
-def test_of_version_2_rollouts_with_signal_prove_their_author(num_informative: int, proven: bool) -> None:
-    again = read(version_2(num_informative))
-    standing = again.of(AUTHOR)
-    assert standing is not None
-    assert (standing.num_scored, standing.proof, again.proven(AUTHOR)) == (64, num_informative, proven)
-
-
 def test_fewer_scored_rollouts_may_be_wanted_at_the_next_start() -> None:
     one = Standings(proven_rollouts=1)
     decode_into(one, encode(rows_of(some(), NOW_S)), NOW_S)
@@ -103,10 +87,10 @@ def test_full_tables_fit_the_file() -> None:
 @pytest.mark.parametrize(
     "data",
     [b"", b"{", b"[]", b"null", b"{}", b"\xff\xfe", b"[" * 100_000, b" " * (BYTES_MAX + 1),
-     b'{"version": 1, "authors": [], "offenders": [], "bans": []}', b'{"version": 2, "authors": [], "bans": []}',
-     b'{"version": 2, "authors": 3, "offenders": [], "bans": []}',
-     b'{"version": 2, "authors": [[]], "offenders": [], "bans": []}',
-     b'{"version": 2, "authors": [], "offenders": [], "bans": [{}]}',
+     b'{"version": 2, "authors": [], "offenders": [], "bans": []}', b'{"version": 3, "authors": [], "bans": []}',
+     b'{"version": 3, "authors": 3, "offenders": [], "bans": []}',
+     b'{"version": 3, "authors": [[]], "offenders": [], "bans": []}',
+     b'{"version": 3, "authors": [], "offenders": [], "bans": [{}]}',
      b'{"version": 4, "authors": [], "offenders": [], "bans": []}', b'{"version": [], "authors": [], "offenders": [], "bans": []}'],
     ids=lambda data: repr(data[:20]),
 )  # fmt: skip
@@ -126,7 +110,7 @@ def test_what_is_no_such_file_is_refused(data: bytes) -> None:
     ids=str,
 )  # fmt: skip
 def test_a_wrong_entry_is_refused(part: str, changes: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"belongs|peer id|by_operator"):
+    with pytest.raises(ValueError, match=r"belong|peer id|not the standings"):
         read(changed(part, **changes))
 
 
