@@ -9,7 +9,7 @@ import math
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from swarmd.experience.advantages import is_informative
 from swarmd.experience.sampling import Candidate
@@ -271,7 +271,7 @@ def _oldest_of_largest(db: sqlite3.Connection, *, by_number: bool) -> int | None
     return _first(db, query, (DRAWABLE, of_one >= of_new))
 
 
-def _first(db: sqlite3.Connection, query: str, args: tuple[Any, ...]) -> int | None:
+def _first(db: sqlite3.Connection, query: str, args: tuple[bytes | int, ...]) -> int | None:
     found = db.execute(query, args).fetchone()
     return found[0] if found else None
 

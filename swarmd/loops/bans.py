@@ -7,7 +7,7 @@ Neither a restart nor a lost call leaves a hole.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import trio
 
@@ -36,7 +36,10 @@ SHOWN_MAX = 3
 
 @dataclass
 class Bans:
-    """Keeps the standings. `save` writes the file, blocking; `network` is None for a node alone; `own` is this node's key."""
+    """Keeps the standings. `save` writes the file, blocking; `network` is None for a node alone; `own` is this node's key.
+
+    Its many fields are what it is given, what it told the network last, and how the last save went.
+    """
 
     standings: Standings
     own: bytes
@@ -99,7 +102,7 @@ class Bans:
         await self._after_a_change()
         return found
 
-    def listed(self) -> list[dict[str, Any]]:
+    def listed(self) -> list[dict[str, object]]:
         """Every ban that holds, as documents."""
         now_s = self._now_s
         self.standings.banned_now(now_s)
@@ -154,10 +157,11 @@ class Bans:
         except LocalError as error:
             log.debug("the network process does not answer: %s", error)
 
-    def _accuse(self, key: bytes, evidence: Any, num: int) -> Ban | None:
+    def _accuse(self, key: bytes, told: str, num: int) -> Ban | None:
         """The ban that this got the peer, if any."""
-        if evidence not in POINTS or num < 1:
-            log.error("the network process reports what is no evidence: %.40r", evidence)
+        evidence = next((kind for kind in POINTS if kind == told), None)
+        if evidence is None or num < 1:
+            log.error("the network process reports what is no evidence: %.40r", told)
             return None
         self.metrics.trust_evidence.labels(evidence).inc(num)
         if key == self.own:  # somebody else with our identity; a ban would be on ourselves

@@ -53,6 +53,7 @@ class OwnBatch:
 class Generate:
     """The generation loop. `num_rollouts` is I, `num_completions` L (or G), `batches_max` the most batches for one round.
 
+    Its many fields are the parts and settings that a round of own rollouts takes, one after the other.
     Rewards of a rollout that lie less than `reward_spread_min` apart teach nothing (`experience.advantages.level`).
     """
 

@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from swarmd.clients.policy import State
 from swarmd.loops.record import EvaluationRecord, RoundRecord
 from swarmd.recent import Recent
 
@@ -37,7 +37,7 @@ class History:
         for peer_id, num in used.items():
             self.used_by_author[peer_id] = self.used_by_author.get(peer_id, 0) + num
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> State:
         """The counts, as a checkpoint's state has them."""
         return {
             "used_by_author": self.used_by_author,
@@ -45,7 +45,7 @@ class History:
             "num_received": self.num_received,
         }
 
-    def resume(self, state: Mapping[str, Any]) -> None:
+    def resume(self, state: State) -> None:
         """Take the counts of a checkpoint's state; an empty state is a start from nothing."""
         self.used_by_author = Recent(AUTHORS_KEPT)
         self.used_by_author.update(state.get("used_by_author", {}))

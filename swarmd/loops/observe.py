@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import trio
 
@@ -101,15 +100,13 @@ class Observe:
         directions = [peer.direction for peer in peers]
         for direction in ("inbound", "outbound"):
             self.metrics.peers.labels(direction).set(directions.count(direction))
-        self.shown.network = NetworkShown([peer._asdict() for peer in peers], self._count(stats))
+        self.shown.network = NetworkShown(peers, stats)
+        self._count(stats)
 
-    def _count(self, stats: NetworkStats) -> dict[str, Any]:
-        """Move the child's running totals into our counters; returns them with the sums by verdict added."""
+    def _count(self, stats: NetworkStats) -> None:
+        """Move the child's running totals into our counters."""
         metrics, verdicts = self.metrics, stats.verdicts
-        by_verdict = {verdict.value: 0 for verdict in Verdict}
-        for rule, num in verdicts.items():
-            by_verdict[VERDICT_OF[rule].value] += num
-        by_verdict["ignore"] += stats.rate_limited
+        by_verdict = {verdict.value: self.shown.network.num(verdict) for verdict in Verdict}
         refused = {
             "connection": stats.banned_connections,
             "message": stats.banned_messages + stats.blacklisted,
@@ -132,9 +129,3 @@ class Observe:
             if VERDICT_OF[rule] is not Verdict.ACCEPT:
                 metrics.rejects.labels(rule).inc(grown[f"rule {rule}"])
         metrics.heartbeat_lag.set(stats.heartbeat_lag_s)
-        return {
-            **stats.to_document(),
-            "accepted": by_verdict["accept"],
-            "ignored": by_verdict["ignore"],
-            "rejected": by_verdict["reject"],
-        }

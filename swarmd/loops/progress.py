@@ -3,12 +3,12 @@
 The loops share it. It adds the waiting to the pool of own batches: generation waits for room in it, the update for a batch.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import trio
 
+from swarmd.clients.policy import State
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
 from swarmd.loops.history import History
@@ -34,7 +34,7 @@ class Progress:
     evaluate_at_stop: bool = False
     _changed: trio.Event = field(default_factory=trio.Event)
 
-    def resume(self, state: Mapping[str, Any], policy_version: int) -> None:
+    def resume(self, state: State, policy_version: int) -> None:
         """Go on from the checkpoint that the weights were loaded from; an empty `state` is a start from nothing."""
         self.policy_version, self.round = policy_version, int(state.get("round", 0))
         self.history.resume(state)

@@ -6,22 +6,30 @@ Each part is frozen and replaced whole by the one loop that writes it. `swarmd.n
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from swarmd.clients.network import NetworkStats, Peer
 from swarmd.errors import SwarmdError
+from swarmd.protocol.rules import VERDICT_OF, Verdict
 
 
 @dataclass(frozen=True)
 class NetworkShown:
     """The network process as `observe` saw it last: a row for each connection, and the process's running totals."""
 
-    peers: Sequence[Mapping[str, Any]] = ()
-    stats: Mapping[str, Any] = field(default_factory=dict)
+    peers: Sequence[Peer] = ()
+    stats: NetworkStats | None = None
 
     @property
     def num_peers(self) -> int:
         """Connected peers; two connections to one peer count once."""
-        return len({peer["peer_id"] for peer in self.peers})
+        return len({peer.peer_id for peer in self.peers})
+
+    def num(self, verdict: Verdict) -> int:
+        """Messages that got this verdict; those that were not judged, since their sender had had its share, count as IGNORE."""
+        if self.stats is None:
+            return 0
+        num = sum(num for rule, num in self.stats.verdicts.items() if VERDICT_OF[rule] is verdict)
+        return num + (self.stats.rate_limited if verdict is Verdict.IGNORE else 0)
 
 
 @dataclass(frozen=True)

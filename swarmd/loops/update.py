@@ -18,6 +18,7 @@ from swarmd.loops.record import Reported, RoundRecord, count_round, drawn, finit
 from swarmd.loops.training import Training
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
+from swarmd.protocol.rules import Verdict
 
 log = logging.getLogger(__name__)
 RETRY_S = 1.0
@@ -101,7 +102,7 @@ class Update:
             "round": self.progress.round,
             "time_ms": self.now_ms(),
             **drawn(own, sample, drawn_ms=drawn_ms, policy_version=version),
-            "rejected": self.progress.shown.network.stats.get("rejected", 0),
+            "rejected": self.progress.shown.network.num(Verdict.REJECT),
             "num_shared": history.num_shared,
             "num_received": history.num_received,
             **reported,

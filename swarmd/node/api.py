@@ -1,10 +1,8 @@
 """What a running node answers on its two sockets: documents and commands for its operator, three paths for everybody else."""
 
 import math
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import trio
 
@@ -38,19 +36,15 @@ class Api:
     Served from the first moment of a start, so that `swarmd status` answers while a model is loading.
     """
 
-    facts: Mapping[str, Any]
+    facts: About
     children: Mapping[str, Worker]
     progress: Progress
     metrics: Metrics
     now_ms: NowMs
     manifest: Manifest
     bans: Bans
-    _started_ms: int = field(init=False)
     _written: bytes = field(init=False, default=b"")  # /metrics
     _written_s: float = field(init=False, default=-math.inf)
-
-    def __post_init__(self) -> None:
-        self._started_ms = self.now_ms()
 
     def operator_routes(self) -> Routes:
         """For the Unix socket, which only the operator can open."""
@@ -81,23 +75,18 @@ class Api:
         generation = started(self.children["generation"], PolicyInfo)
         scorer = started(self.children["scorer"], ScorerInfo)
         network = started(self.children["network"], NetworkInfo) if "network" in self.children else None
-        return About(
-            **self.facts,
-            pid=os.getpid(),
-            started_ms=self._started_ms,
-            addresses=tuple(network.addresses) if network else (),
-            num_parameters=generation.num_parameters if generation else 0,
-            device=generation.device if generation else "",
-            engine=f"{generation.engine} {generation.engine_version}".strip() if generation else "",
-            sandbox=scorer.sandbox if scorer else "starting",
-        )
+        about = self.facts
+        if generation:
+            engine = f"{generation.engine} {generation.engine_version}".strip()
+            about = replace(
+                about, num_parameters=generation.num_parameters, device=generation.device, engine=engine
+            )
+        if scorer:
+            about = replace(about, sandbox=scorer.sandbox)
+        return replace(about, addresses=tuple(network.addresses)) if network else about
 
     async def _status(self, request: Request) -> Response:
-        workers = {
-            name: {"up": child.up, "pid": child.pid, "restarts": child.num_restarts}
-            for name, child in self.children.items()
-        }
-        return as_json(status_document(self.about(), self.progress, workers, self.now_ms()))
+        return as_json(status_document(self.about(), self.progress, self.children, self.now_ms()))
 
     async def _peers(self, request: Request) -> Response:
         return as_json(peers_document(self.progress, self.bans.standing_of))
@@ -129,7 +118,7 @@ class Api:
             return as_json({"error": f"for_s is a number of seconds up to {BAN_S_MAX}"}, 400)
         try:
             key = key_of(request.query.get("peer_id", ""))
-            if key.hex() == self.facts["public_key"]:
+            if key.hex() == self.facts.public_key:
                 return as_json({"error": "that is this node's own id"}, 409)
             await self.bans.ban(
                 key, for_s=None if for_s is None else float(for_s), reason=request.query.get("reason", "")
@@ -165,7 +154,7 @@ class Api:
         outcome = validate(request.body, now_ms=self.now_ms(), seen=Seen(), manifest=self.manifest)
         if outcome.batch is None:
             return as_json({"error": f"refused by rule {outcome.rule}: {outcome.detail}"}, 400)
-        if outcome.batch.signed.header.author.hex() != self.facts["public_key"]:
+        if outcome.batch.signed.header.author.hex() != self.facts.public_key:
             return as_json({"error": "signed by another key than this node's"}, 403)
         reach = None
         try:

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from swarmd.clients.network import NetworkInfo
 from swarmd.clients.policy import PolicyInfo
@@ -151,7 +150,7 @@ def network_spec(
     banned: Callable[[], list[bytes]] = list,
 ) -> ChildSpec:
     """The network process of this identity in this swarm. `banned` is asked before each start for the keys of banned peers."""
-    args: dict[str, Any] = {
+    args: dict[str, object] = {
         "identity_seed": seed,
         "manifest": manifest.to_bytes(),
         "listen": config.swarm.listen,

@@ -6,12 +6,12 @@ needs the ones, and whoever asked for the stop still gets answers from the other
 time, never data.
 """
 
+import os
 import shutil
 import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import trio
 
@@ -31,6 +31,7 @@ from swarmd.node.api import Api
 from swarmd.node.children import child_specs, summary
 from swarmd.node.events import heard
 from swarmd.node.parts import Node, build
+from swarmd.node.status import About
 from swarmd.node.wiring import make_bans, make_generate, make_ingest, make_observe, make_share, make_update
 from swarmd.policy.model.resolve import download_model
 from swarmd.policy.model.staged import stage
@@ -95,7 +96,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     node.children.update(children)
     bans = make_bans(node)
     api = Api(
-        _facts(node, f"http://{host}:{port}/metrics"),
+        _about(node, f"http://{host}:{port}/metrics"),
         node.children,
         node.progress,
         node.metrics,
@@ -126,21 +127,23 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     node.data_dir.socket.unlink(missing_ok=True)
 
 
-def _facts(node: Node, metrics_url: str) -> dict[str, Any]:
+def _about(node: Node, metrics_url: str) -> About:
     config = node.config
-    return {
-        "peer_id": node.identity.peer_id,
-        "public_key": node.identity.public_key.hex(),
-        "swarm": node.manifest.name,
-        "topic": node.manifest.topic,
-        "model": config.policy.model,
-        "placement": node.placement.kind,
-        "num_local": config.experience.num_local,
-        "num_external": config.num_external,
-        "data_dir": str(node.data_dir.root),
-        "metrics_url": metrics_url,
-        "solo": config.swarm.solo,
-    }
+    return About(
+        pid=os.getpid(),
+        started_ms=node.now_ms(),
+        peer_id=node.identity.peer_id,
+        public_key=node.identity.public_key.hex(),
+        swarm=node.manifest.name,
+        topic=node.manifest.topic,
+        model=config.policy.model,
+        placement=node.placement.kind,
+        num_local=config.experience.num_local,
+        num_external=config.num_external,
+        data_dir=str(node.data_dir.root),
+        metrics_url=metrics_url,
+        solo=config.swarm.solo,
+    )
 
 
 def _offer(node: Node, flows: Flows, inbox: Inbox, accepted: Accepted) -> None:

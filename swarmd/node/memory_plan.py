@@ -6,11 +6,12 @@
 import hashlib
 import importlib.util
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from swarmd.clients.events import PlanChanged
+from swarmd.clients.policy import State
 from swarmd.config import Config
 from swarmd.loops.ports import Say
 from swarmd.loops.progress import Progress
@@ -95,9 +96,7 @@ class Beginning(NamedTuple):
     key: str = ""
 
 
-def begin(
-    config: Config, model: ResolvedModel, placement: Placement, state: Mapping[str, Any], say: Say
-) -> Beginning:
+def begin(config: Config, model: ResolvedModel, placement: Placement, state: State, say: Say) -> Beginning:
     """The plans of a node that starts; empty where the model does not say how large it is.
 
     Args:

@@ -1,10 +1,8 @@
 """The parts of one node that need no child process: identity, model, manifest, buffer. `swarmd.node.life` brings them to life."""
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import trio
 
@@ -12,7 +10,7 @@ from swarmd import __version__
 from swarmd.clients.generator import Generator
 from swarmd.clients.learner import Learner
 from swarmd.clients.network import Network
-from swarmd.clients.policy import PolicyInfo
+from swarmd.clients.policy import PolicyInfo, State
 from swarmd.clients.scorer import Scorer
 from swarmd.clients.worker import Worker, started
 from swarmd.config import Config
@@ -154,7 +152,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     )
 
 
-def find_manifest(config: Config, data_dir: DataDir, state: Mapping[str, Any]) -> Manifest:
+def find_manifest(config: Config, data_dir: DataDir, state: State) -> Manifest:
     """The configured swarm's manifest; `state` is that of the newest checkpoint, empty where there is none.
 
     Raises:

@@ -2,43 +2,45 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from swarmd import __version__
+from swarmd.clients.worker import Worker
 from swarmd.errors import DiskFull
 from swarmd.loops.progress import Progress
 from swarmd.loops.record import mean
+from swarmd.loops.shown import NetworkShown
+from swarmd.protocol.rules import Verdict
 
 SCHEMA = 1
 
 
 @dataclass(frozen=True)
 class About:
-    """What does not change while the node runs."""
+    """What does not change while the node runs: each field is an entry of a document. The last five are told by children."""
 
     pid: int
     started_ms: int
     peer_id: str
     public_key: str
-    addresses: tuple[str, ...]
     swarm: str
     topic: str
     model: str
-    num_parameters: int
-    device: str
-    engine: str
     placement: str
-    sandbox: str
     num_local: int
     num_external: int
     data_dir: str
     metrics_url: str
     solo: bool
+    addresses: tuple[str, ...] = ()
+    num_parameters: int = 0
+    device: str = ""
+    engine: str = ""
+    sandbox: str = "starting"
 
 
 def status_document(
-    about: About, progress: Progress, workers: Mapping[str, Mapping[str, Any]], now_ms: int
-) -> dict[str, Any]:
+    about: About, progress: Progress, workers: Mapping[str, Worker], now_ms: int
+) -> dict[str, object]:
     """`/v1/status`: one screen of what the node is and does."""
     history, shown = progress.history, progress.shown
     recent = history.recent
@@ -83,9 +85,12 @@ def status_document(
         "network": {
             "num_peers": shown.network.num_peers,
             "addresses": list(about.addresses),
-            "stats": shown.network.stats,
+            "stats": _network_stats(shown.network),
         },
-        "workers": {name: dict(worker) for name, worker in workers.items()},
+        "workers": {
+            name: {"up": worker.up, "pid": worker.pid, "restarts": worker.num_restarts}
+            for name, worker in workers.items()
+        },
         "sandbox": about.sandbox,
         "data_dir": about.data_dir,
         "metrics": about.metrics_url,
@@ -93,9 +98,7 @@ def status_document(
     }
 
 
-def health(
-    about: About, progress: Progress, workers: Mapping[str, Mapping[str, Any]]
-) -> list[dict[str, str]]:
+def health(about: About, progress: Progress, workers: Mapping[str, Worker]) -> list[dict[str, str]]:
     """Warnings with a code, what is the matter, and what to do. Empty when all is well."""
     warnings, shown = [], progress.shown
     if not about.solo and not shown.network.peers:
@@ -104,7 +107,8 @@ def health(
                 "no_peers", "No peer is connected.", "Check --bootstrap; training goes on with own rollouts."
             )
         )
-    for address, state in shown.network.stats.get("bootstrap", {}).items():
+    stats = shown.network.stats
+    for address, state in stats.bootstrap.items() if stats else ():
         if state == "wrong_peer_id":
             text = f"Another node than named answers at {address}."
             warnings.append(
@@ -117,7 +121,7 @@ def health(
             f"See {about.data_dir}/logs/{name}.log.",
         )
         for name, worker in workers.items()
-        if not worker["up"]
+        if not worker.up
     ]
     if error := shown.generate_error:
         text = f"The last generation batch was lost: {error.what}."
@@ -136,34 +140,39 @@ def health(
     return warnings
 
 
+def _network_stats(network: NetworkShown) -> dict[str, object]:
+    if network.stats is None:
+        return {}
+    num = {"accepted": Verdict.ACCEPT, "ignored": Verdict.IGNORE, "rejected": Verdict.REJECT}
+    return {**network.stats.to_document(), **{name: network.num(verdict) for name, verdict in num.items()}}
+
+
 def _warning(code: str, text: str, fix: str) -> dict[str, str]:
     return {"code": code, "text": text, "fix": fix}
 
 
-def peers_document(progress: Progress, standing_of: Callable[[str], str]) -> dict[str, Any]:
+def peers_document(progress: Progress, standing_of: Callable[[str], str]) -> dict[str, object]:
     """`/v1/peers`: who is connected, what came of their messages, and how each stands (`new`, `proven` or `banned`)."""
     shown, used = progress.shown, progress.history.used_by_author
     peers = [
         {
-            **peer,
-            "rollouts_held": shown.buffer.by_author.get(peer["peer_id"], 0),
-            "rollouts_used": used.get(peer["peer_id"], 0),
-            "standing": standing_of(peer["peer_id"]),
+            **peer._asdict(),
+            "rollouts_held": shown.buffer.by_author.get(peer.peer_id, 0),
+            "rollouts_used": used.get(peer.peer_id, 0),
+            "standing": standing_of(peer.peer_id),
         }
         for peer in shown.network.peers
     ]
     return {"schema": SCHEMA, "peers": peers}
 
 
-def id_document(about: About) -> dict[str, Any]:
+def id_document(about: About) -> dict[str, object]:
     """`/v1/id`: the node's own identity and where it can be reached."""
     return {
         "schema": SCHEMA,
         "peer_id": about.peer_id,
         "public_key": about.public_key,
-        "addresses": [
-            address if "/p2p/" in address else f"{address}/p2p/{about.peer_id}" for address in about.addresses
-        ],
+        "addresses": list(about.addresses),
         "swarm": about.swarm,
         "agent": f"swarmd/{__version__}",
     }

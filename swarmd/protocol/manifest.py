@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import msgpack
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -39,7 +39,7 @@ TOML_BYTES_MAX = 2**20
 BATCH_COMPLETIONS_MAX = 8192
 
 
-def _only_float(value: Any) -> Any:
+def _only_float(value: object) -> float:
     if type(value) is not float:  # else a large integer would quietly become the float beside it
         raise ValueError("not a float")
     return value
@@ -95,7 +95,7 @@ class Limits(WireModel):
         return self
 
 
-def _as_tuple(value: Any) -> Any:
+def _as_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -120,7 +120,7 @@ class Manifest(WireModel):
             raise ValueError("prompt_template must contain {question} exactly once")
         return self
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+    def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
         """A changed copy, checked like any other manifest, with a digest of its own."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return self.model_validate({**fields, **(update or {})})
@@ -209,7 +209,7 @@ class Manifest(WireModel):
         return manifest
 
     @classmethod
-    def _from_fields(cls, fields: Any, source: str) -> "Manifest":
+    def _from_fields(cls, fields: object, source: str) -> "Manifest":
         version = fields.get("version") if isinstance(fields, dict) else None
         if type(version) is int and MANIFEST_VERSION < version <= INTEGER_MAX:
             raise IncompatibleSwarm(
@@ -257,7 +257,7 @@ def read_manifest_file(path: Path) -> bytes:
         raise ConfigError(f"{path} cannot be read", why, "name a manifest's TOML file") from error
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A value of the document for an error: short, and safe on a terminal, however deep or long it is."""
     if isinstance(value, (dict, list, tuple)):
         return f"a {type(value).__name__} of {len(value)}"
@@ -266,7 +266,7 @@ def _shown(value: Any) -> str:
     return f"{value!r:.80}"
 
 
-def _sorted(value: Any) -> Any:
+def _sorted(value: object) -> object:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -10,7 +10,7 @@ import gc
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgpack
 from pydantic import ValidationError
@@ -184,12 +184,12 @@ def _fits(batch: RolloutBatch, limits: Limits) -> bool:
     return len(content) <= limits.body_bytes_max and len(compress(content)) <= body_bytes_max
 
 
-def _pack(fields: dict[str, Any]) -> bytes:
+def _pack(fields: dict[str, object]) -> bytes:
     packed: bytes = msgpack.packb(fields, use_bin_type=True)
     return packed
 
 
-def _unpack(data: bytes, rule: str, *, text_bytes_max: int, maps_max: int) -> dict[str, Any]:
+def _unpack(data: bytes, rule: str, *, text_bytes_max: int, maps_max: int) -> dict[str, object]:
     try:
         fields = msgpack.unpackb(
             data,
@@ -245,7 +245,7 @@ class _Maps:
     def __init__(self, num_max: int) -> None:
         self._num_left = num_max
 
-    def __call__(self, pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    def __call__(self, pairs: list[tuple[object, object]]) -> dict[object, object]:
         self._num_left -= 1
         if self._num_left < 0:
             raise ValueError("too many maps")
@@ -258,7 +258,7 @@ class _Maps:
         return fields
 
 
-def _model(kind: type[Model], fields: dict[str, Any], rule: str) -> Model:
+def _model(kind: type[Model], fields: dict[str, object], rule: str) -> Model:
     try:
         return kind.model_validate(fields)
     except ValidationError as error:

@@ -251,22 +251,29 @@ class FakeNetwork(FakeChild, NetworkOps):
         return Reach(self.num_peers, self.num_peers)
 
     async def stats(self) -> NetworkStats:
-        stats = NetworkStats(
-            received=0,
-            rate_limited=0,
-            banned_connections=0,
-            banned_messages=0,
-            blacklisted=0,
-            verdicts={rule: self.verdicts.get(rule, 0) for rule in RULES},
-            reach=Reach(self.num_peers, self.num_peers),
-            heartbeat_lag_s=0.01,
-            bootstrap={},
-            others={},
-        )
-        return stats._replace(**self.totals)
+        verdicts = {rule: self.verdicts.get(rule, 0) for rule in RULES}
+        reach = Reach(self.num_peers, self.num_peers)
+        return network_stats(verdicts=verdicts, reach=reach, **self.totals)
 
     async def peers(self) -> list[Peer]:
         return [peer(f"peer-{number}") for number in range(self.num_peers)]
+
+
+def network_stats(**changes: Any) -> NetworkStats:
+    """The counts of a network process to which nothing has happened."""
+    stats = NetworkStats(
+        received=0,
+        rate_limited=0,
+        banned_connections=0,
+        banned_messages=0,
+        blacklisted=0,
+        verdicts={},
+        reach=Reach(0, 0),
+        heartbeat_lag_s=0.01,
+        bootstrap={},
+        others={},
+    )
+    return stats._replace(**changes)
 
 
 def peer(peer_id: str, **changes: Any) -> Peer:

@@ -12,6 +12,7 @@ from swarmd.experience.buffer import BufferCounts
 from swarmd.loops.observe import AUTHORS_SHOWN, Observe, measure_lag
 from swarmd.loops.shown import NetworkShown
 from swarmd.metrics import Metrics
+from swarmd.protocol.rules import Verdict
 from swarmd.protocol.signing import peer_id_of
 from tests.loops.parts import OTHER, Loops, inline, value
 
@@ -55,7 +56,7 @@ async def test_verdicts_add_up_to_what_was_received(tmp_path: Path) -> None:
     verdicts = {v: loops.count("gossip_validation_total", result=v) for v in ("accept", "ignore", "reject")}
     assert verdicts == {"accept": 4, "ignore": 4, "reject": 2}
     assert loops.count("gossip_rejects_total", reason="signature") == 2
-    assert loops.progress.shown.network.stats["rejected"] == 2
+    assert loops.progress.shown.network.num(Verdict.REJECT) == 2
 
 
 async def test_what_was_accepted_is_no_rejection(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The API: answers from the first moment of a start, and nothing a client sends can end the node."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,10 +18,8 @@ from swarmd.protocol.signing import Identity, peer_id_of
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
 from tests.loops.fakes import MS, FakeNetwork, FakePolicy
 from tests.loops.parts import MANIFEST, ME, OTHER, Loops, value
-from tests.node.test_status import ABOUT, progress, record, with_peers
+from tests.node.test_status import ABOUT, FakeChild, progress, record, with_peers
 
-OWN = {"pid", "started_ms", "addresses", "num_parameters", "device", "engine", "sandbox"}
-FACTS = {key: value for key, value in vars(ABOUT).items() if key not in OWN}
 STARTED = {
     "generation": FakePolicy().about()._replace(engine="vllm", engine_version="0.32.0"),
     "scorer": ScorerInfo("full"),
@@ -28,17 +27,10 @@ STARTED = {
 }
 
 
-class FakeChild:
-    """What the API reads of a supervised child."""
-
-    def __init__(self, info: Any) -> None:
-        self.info, self.up, self.pid, self.num_restarts = info, bool(info), 2, 0
-
-
 def api(info: dict[str, Any] = STARTED, at: Any = None) -> Api:
     children: Any = {name: FakeChild(said) for name, said in info.items()}
     return Api(
-        {**FACTS, "public_key": ME.public_key.hex()},
+        replace(ABOUT, public_key=ME.public_key.hex()),
         children,
         at or with_peers(),
         Metrics(),

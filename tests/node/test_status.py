@@ -12,14 +12,14 @@ from swarmd.loops.progress import Progress
 from swarmd.loops.record import finite_or_none
 from swarmd.loops.shown import BufferShown, NetworkShown
 from swarmd.node.status import About, health, id_document, peers_document, status_document
-from tests.loops.fakes import MS, peer_row
+from tests.loops.fakes import MS, network_stats, peer
 
 ABOUT = About(
     pid=1,
     started_ms=MS - 5000,
     peer_id="12D3KooWme",
     public_key="00" * 32,
-    addresses=("/ip4/127.0.0.1/tcp/4810", "/ip4/10.0.0.1/tcp/4810/p2p/12D3KooWme"),
+    addresses=("/ip4/127.0.0.1/tcp/4810/p2p/12D3KooWme", "/ip4/10.0.0.1/tcp/4810/p2p/12D3KooWme"),
     swarm="tiny",
     topic="/swarmd/1/tiny/0",
     model="tiny",
@@ -34,7 +34,17 @@ ABOUT = About(
     metrics_url="http://127.0.0.1:9810/metrics",
     solo=False,
 )
-UP = {"scorer": {"up": True, "pid": 2, "restarts": 0}}
+
+
+class FakeChild:
+    """What the documents read of a supervised child."""
+
+    def __init__(self, info: Any) -> None:
+        self.info, self.up, self.pid, self.num_restarts = info, bool(info), 2, 0
+
+
+UP: Any = {"scorer": FakeChild("up")}
+DOWN: Any = {"scorer": FakeChild(None)}
 
 
 def progress() -> Progress:
@@ -43,7 +53,7 @@ def progress() -> Progress:
 
 def with_peers() -> Progress:
     at = progress()
-    at.shown.network = NetworkShown([peer_row("a"), peer_row("a"), peer_row("b")])
+    at.shown.network = NetworkShown([peer("a"), peer("a"), peer("b")])
     return at
 
 
@@ -96,7 +106,7 @@ def test_a_healthy_node_has_no_warnings() -> None:
     ("at", "workers", "code"),
     [
         (progress(), UP, "no_peers"),
-        (with_peers(), {"scorer": {"up": False}}, "worker_restarting"),
+        (with_peers(), DOWN, "worker_restarting"),
     ],
 )
 def test_what_is_wrong_has_a_code_a_text_and_a_way_out(
@@ -132,16 +142,22 @@ def test_a_peer_is_shown_with_what_it_gave() -> None:
 
 
 def test_addresses_can_be_given_to_others_as_they_stand() -> None:
-    assert id_document(ABOUT)["addresses"] == [
-        "/ip4/127.0.0.1/tcp/4810/p2p/12D3KooWme",
-        "/ip4/10.0.0.1/tcp/4810/p2p/12D3KooWme",
-    ]
+    assert id_document(ABOUT)["addresses"] == list(ABOUT.addresses)
+
+
+def test_verdicts_are_told_with_what_was_not_judged_as_ignored() -> None:
+    at = progress()
+    stats = network_stats(rate_limited=3, verdicts={"signature": 2, "age_stale": 1, "accepted": 4})
+    at.shown.network = NetworkShown((), stats)
+    told = status_document(ABOUT, at, UP, MS)["network"]["stats"]
+    assert [told[key] for key in ("accepted", "ignored", "rejected", "rate_limited")] == [4, 4, 2, 3]
+    assert status_document(ABOUT, progress(), UP, MS)["network"]["stats"] == {}
 
 
 def test_a_bootstrap_that_answers_as_somebody_else_is_said() -> None:
     connected = progress()
-    stats = {"bootstrap": {"/ip4/1.2.3.4/tcp/1": "wrong_peer_id"}}
-    connected.shown.network = NetworkShown([{"peer_id": "p"}], stats)
+    stats = network_stats(bootstrap={"/ip4/1.2.3.4/tcp/1": "wrong_peer_id"})
+    connected.shown.network = NetworkShown([peer("p")], stats)
     (warning,) = health(ABOUT, connected, {})
     assert warning["code"] == "bootstrap_wrong_peer"
     assert "/ip4/1.2.3.4/tcp/1" in warning["text"]

@@ -12,7 +12,9 @@ All is counted in good measurements, and so holds whatever the number of rounds 
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
+
+from swarmd.clients.policy import State
 
 # Blocks alone after the first, second and third remembered fall: powers of 4. Powers of 2 cost 600 rounds under attack 11 %. No
 # longer than 16 blocks, 320 rounds for the 11 that a fall costs then: else a swarm would be lost for good.
@@ -164,7 +166,7 @@ class Backoff:
     def _of(self, author: bytes) -> Record:
         return self.records.get(author, Record())
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> State:
         """As JSON types."""
         return {
             "falls": list(self.falls),
@@ -179,7 +181,7 @@ class Backoff:
         }
 
     @classmethod
-    def from_state(cls, state: Any) -> Self:
+    def from_state(cls, state: State) -> Self:
         """The inverse of `to_state`. Raises KeyError, TypeError or ValueError for anything else."""
         return cls(
             falls=tuple(map(int, state["falls"]))[-FALLS_MAX:],

@@ -11,8 +11,9 @@ the policy is becomes the new measure. After any other fall the node learns alon
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
+from swarmd.clients.policy import State
 from swarmd.loops.canary.backoff import Backoff
 
 Verdict = Literal["good", "low", "fallen"]
@@ -135,7 +136,7 @@ class Memory:
         best = _towards(self.best or running, running, FADING)
         return replace(self, measured_round=round, running=running, best=max(best, running, key=math.fsum))
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> State:
         """As JSON types."""
         return {
             "key": self.key,
@@ -148,7 +149,7 @@ class Memory:
         }
 
     @classmethod
-    def from_state(cls, state: Any, key: str) -> Self:
+    def from_state(cls, state: State | None, key: str) -> Self:
         """The inverse of `to_state`; an empty memory where the state is none, or of something else that was measured.
 
         A state of before there was a backoff has none, and other fields that say nothing now.
