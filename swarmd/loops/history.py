@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from swarmd.clients.policy import State
-from swarmd.loops.record import EvaluationRecord, RoundRecord
+from swarmd.loops.record import EvaluationRecord, Round
 from swarmd.recent import Recent
 
 # Rounds kept in memory for `swarmd status`; the whole history is in rounds.jsonl.
@@ -19,17 +19,17 @@ AUTHORS_KEPT = 4096
 
 @dataclass
 class History:
-    """Records of rounds and evaluations, newest last, and counts that outlive a restart in the checkpoints."""
+    """Rounds and evaluations, newest last, and counts that outlive a restart in the checkpoints."""
 
-    rounds: deque[RoundRecord] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
+    rounds: deque[Round] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
     evaluations: deque[EvaluationRecord] = field(default_factory=lambda: deque(maxlen=ROUNDS_KEPT))
     used_by_author: Recent[str, int] = field(default_factory=lambda: Recent(AUTHORS_KEPT))
     num_shared: int = 0
     num_received: int = 0
 
     @property
-    def recent(self) -> list[RoundRecord]:
-        """The last `RECENT_ROUNDS` rounds' records."""
+    def recent(self) -> list[Round]:
+        """The last `RECENT_ROUNDS` rounds."""
         return list(self.rounds)[-RECENT_ROUNDS:]
 
     def count_used(self, used: Mapping[str, int]) -> None:

@@ -81,7 +81,7 @@ class Observe:
         metrics.buffer_bytes.set(counts.size_bytes)
         metrics.buffer_sources.set(len(counts.by_author))
         metrics.trust_effective.labels("buffer").set(effective_number(counts.by_author.values()))
-        used = sum((Counter(r.get("used_by_author")) for r in self.history.recent), Counter[str]())
+        used = sum((Counter(r.drawn.used_by_author) for r in self.history.recent), Counter[str]())
         metrics.trust_effective.labels("rounds").set(effective_number(used.values()))
         most = heapq.nlargest(AUTHORS_SHOWN, counts.by_author.items(), key=lambda held: held[1])
         self.shown.buffer = BufferShown(

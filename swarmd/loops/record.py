@@ -7,8 +7,11 @@ simulation repeats them bit for bit. docs/reference/rounds.md says what each key
 import math
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import TypedDict, TypeVar
 
+from swarmd.clients.policy import Updated
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.experience.buffer import Sample
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.rollouts import ScoredRollout
@@ -19,8 +22,9 @@ from swarmd.protocol.signing import peer_id_of
 T = TypeVar("T")
 
 
-class Drawn(TypedDict):
-    """A round's experience, own and external."""
+@dataclass(frozen=True)
+class Drawn:
+    """A round's experience, own and external: each field is a key of the round's record."""
 
     reward_own: float
     reward_external: float | None
@@ -45,30 +49,29 @@ class Drawn(TypedDict):
     seconds_generate: float
 
 
-class Reported(TypedDict, total=False):
-    """What the node itself reads of an update's part of the record, which `clients.policy.Updated.to_record` makes.
+@dataclass(frozen=True)
+class Round:
+    """One round: a line of `rounds.jsonl` as `to_record` has it. `rejected`, `num_shared` and `num_received` are totals so far."""
 
-    Keys are missing where the learner died after its checkpoint, or had no failure to tell.
-    """
-
-    skipped: str | None
-    loss: float | None
-    num_tokens_local: int
-    num_tokens_external: int
-    num_external_dropped: int
-    num_external_capped: int
-    seconds: float
-    checkpoint_error: dict[str, str]
-
-
-class RoundRecord(Drawn, Reported):
-    """A line of `rounds.jsonl`, which has all keys of `Updated.to_record` too."""
-
-    round: int
+    number: int
     time_ms: int
-    rejected: int
-    num_shared: int
-    num_received: int
+    drawn: Drawn
+    updated: Updated
+    rejected: int = 0
+    num_shared: int = 0
+    num_received: int = 0
+
+    def to_record(self) -> dict[str, object]:
+        """All figures by key. Most of the update's are missing where its process died after its checkpoint."""
+        return {
+            "round": self.number,
+            "time_ms": self.time_ms,
+            **asdict(self.drawn),
+            "rejected": self.rejected,
+            "num_shared": self.num_shared,
+            "num_received": self.num_received,
+            **{key: finite_or_none(value) for key, value in self.updated.to_record().items()},
+        }
 
 
 class EvaluationRecord(TypedDict):
@@ -90,29 +93,29 @@ def drawn(own: OwnExperience, sample: Sample, *, drawn_ms: int, policy_version: 
     """
     fresh, external = own.fresh, sample.rollouts
     ages_s = [max(0, drawn_ms - rollout.created_ms) / 1000 for rollout in external]
-    return {
-        "reward_own": fresh.reward,
-        "reward_external": finite_or_none(mean([mean(rollout.rewards_G) for rollout in external])),
-        "reward_training": mean(_rewards([*own.rollouts, *external])),
-        "num_generated": fresh.num_questions,
-        "num_generated_informative": fresh.num_informative,
-        "num_generated_tokens": fresh.num_tokens,
-        "num_own": len(own.rollouts),
-        "num_own_informative": own.num_informative,
-        "num_external": len(external),
-        "external_age_s": finite_or_none(mean(ages_s)),
-        "shortfall": sample.shortfall,
-        "num_over_age": sample.num_over_age,
-        "num_unproven": sample.num_unproven,
-        "num_held_back": sample.num_held_back,
-        "num_authors": sample.num_authors,
-        "num_authors_out": sample.num_authors_out,
-        "num_pool": sample.num_pool,
-        "num_pool_informative": sample.num_informative_pool,
-        "used_by_author": used_by_author(sample),
-        "staleness": max(policy_version - rollout.policy_version for rollout in own.rollouts),
-        "seconds_generate": fresh.seconds,
-    }
+    return Drawn(
+        reward_own=fresh.reward,
+        reward_external=finite_or_none(mean([mean(rollout.rewards_G) for rollout in external])),
+        reward_training=mean(_rewards([*own.rollouts, *external])),
+        num_generated=fresh.num_questions,
+        num_generated_informative=fresh.num_informative,
+        num_generated_tokens=fresh.num_tokens,
+        num_own=len(own.rollouts),
+        num_own_informative=own.num_informative,
+        num_external=len(external),
+        external_age_s=finite_or_none(mean(ages_s)),
+        shortfall=sample.shortfall,
+        num_over_age=sample.num_over_age,
+        num_unproven=sample.num_unproven,
+        num_held_back=sample.num_held_back,
+        num_authors=sample.num_authors,
+        num_authors_out=sample.num_authors_out,
+        num_pool=sample.num_pool,
+        num_pool_informative=sample.num_informative_pool,
+        used_by_author=used_by_author(sample),
+        staleness=max(policy_version - rollout.policy_version for rollout in own.rollouts),
+        seconds_generate=fresh.seconds,
+    )
 
 
 def used_by_author(sample: Sample) -> dict[str, int]:
@@ -121,25 +124,22 @@ def used_by_author(sample: Sample) -> dict[str, int]:
 
 
 def count_round(
-    metrics: Metrics, manifest: Manifest, record: RoundRecord, own: OwnExperience, sample: Sample
+    metrics: Metrics, manifest: Manifest, done: Round, own: OwnExperience, sample: Sample
 ) -> None:
     """Count a round that is done. Means over own rollouts are of all that were generated, kept or not."""
     num_own, num_external = len(own.rollouts), len(sample.rollouts)
     num_wanted = num_external + sample.shortfall
     metrics.rounds.inc()
-    metrics.last_step.set(record["time_ms"] / 1000)
-    metrics.step_seconds.observe(record.get("seconds") or 0.0)
+    metrics.last_step.set(done.time_ms / 1000)
     metrics.sample_shortfall.inc(sample.shortfall)
     metrics.sample_over_age.set(sample.num_over_age)
-    metrics.generate_staleness.set(record["staleness"])
+    metrics.generate_staleness.set(done.drawn.staleness)
     metrics.external_ratio.set(num_external / (num_own + num_external))
     metrics.external_target.set(num_wanted / (num_own + num_wanted))
     names = [dataset.name for dataset in manifest.datasets]
     for origin, rollouts in (("local", own.rollouts), ("external", sample.rollouts)):
         for rollout in rollouts:
             metrics.samples.labels(origin, names[rollout.dataset]).inc()
-    metrics.tokens.labels("local").inc(record.get("num_tokens_local") or 0)
-    metrics.tokens.labels("external").inc(record.get("num_tokens_external") or 0)
     fresh = own.fresh
     made = [
         (names[d], mean(list(rewards_G)))
@@ -153,17 +153,25 @@ def count_round(
     if sample.rollouts:
         num_informative = sum(rollout.informative for rollout in sample.rollouts)
         metrics.informative_ratio.labels("external").set(num_informative / num_external)
-    if skipped := record.get("skipped"):
-        metrics.skipped.labels(skipped).inc()
-    else:
-        metrics.steps.inc()
     metrics.unproven.inc(sample.num_unproven)
     metrics.held_back.inc(sample.num_held_back)
-    metrics.external_dropped.inc(record.get("num_external_dropped") or 0)
-    metrics.external_capped.inc(record.get("num_external_capped") or 0)
-    for key, value in record.items():
-        if key in metrics.of_update and isinstance(value, float | int):
-            metrics.of_update[key].set(value)
+    _count_update(metrics, done.updated)
+
+
+def _count_update(metrics: Metrics, updated: Updated) -> None:
+    stats = updated.stats or UpdateStats()
+    metrics.step_seconds.observe(updated.seconds)
+    metrics.tokens.labels("local").inc(stats.num_tokens_local)
+    metrics.tokens.labels("external").inc(stats.num_tokens_external)
+    if stats.skipped:
+        metrics.skipped.labels(stats.skipped).inc()
+    else:
+        metrics.steps.inc()
+    metrics.external_dropped.inc(stats.num_external_dropped)
+    metrics.external_capped.inc(stats.num_external_capped)
+    for key, figure in metrics.of_update.items() if updated.stats else ():
+        if (value := finite_or_none(getattr(stats, key))) is not None:
+            figure.set(value)
 
 
 def mean(values: list[float]) -> float:

@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.loops.ports import Say
-from swarmd.loops.record import EvaluationRecord, RoundRecord
+from swarmd.loops.record import EvaluationRecord, Round, finite_or_none
 from swarmd.loops.shown import Shown
 
 log = logging.getLogger(__name__)
@@ -26,10 +27,10 @@ class Report:
     shown: Shown
     say: Say
 
-    def round(self, record: RoundRecord) -> None:
+    def round(self, done: Round) -> None:
         """After each round."""
-        _append(self.rounds, record)
-        self.say(round_line(record, self.shown.network.num_peers))
+        _append(self.rounds, done.to_record())
+        self.say(round_line(done, self.shown.network.num_peers))
 
     def evaluation(self, result: EvaluationRecord) -> None:
         """After each evaluation."""
@@ -40,22 +41,22 @@ class Report:
         )
 
 
-def round_line(record: RoundRecord, num_peers: int) -> str:
+def round_line(done: Round, num_peers: int) -> str:
     """One round for the terminal."""
-    clock = time.strftime("%H:%M:%S", time.localtime(record["time_ms"] / 1000))
-    external = "  -  " if record["reward_external"] is None else f"{record['reward_external']:.3f}"
-    short = f" ({record['shortfall']} short)" if record["shortfall"] else ""
-    skipped = record.get("skipped")
-    loss = f"skipped: {skipped}" if skipped else f"loss {record.get('loss') or 0.0:+.4f}"
-    unsaved = "   NOT SAVED" if record.get("checkpoint_error") else ""
+    drawn, stats = done.drawn, done.updated.stats or UpdateStats()
+    clock = time.strftime("%H:%M:%S", time.localtime(done.time_ms / 1000))
+    external = "  -  " if drawn.reward_external is None else f"{drawn.reward_external:.3f}"
+    short = f" ({drawn.shortfall} short)" if drawn.shortfall else ""
+    loss = f"skipped: {stats.skipped}" if stats.skipped else f"loss {finite_or_none(stats.loss) or 0.0:+.4f}"
+    unsaved = "   NOT SAVED" if done.updated.saved.failure else ""
     return (
-        f"{clock} round {record['round']:<5} reward {record['reward_own']:.3f} own {external} external   "
-        f"{record['num_own']}+{record['num_external']}{short}   {loss}   {record.get('seconds') or 0.0:.2f} s"
+        f"{clock} round {done.number:<5} reward {drawn.reward_own:.3f} own {external} external   "
+        f"{drawn.num_own}+{drawn.num_external}{short}   {loss}   {done.updated.seconds:.2f} s"
         f"   {num_peers} peers{unsaved}"
     )
 
 
-def _append(path: Path, record: RoundRecord | EvaluationRecord) -> None:
+def _append(path: Path, record: dict[str, object] | EvaluationRecord) -> None:
     line = json.dumps(record).encode() + b"\n"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)

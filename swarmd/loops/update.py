@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import trio
 
@@ -14,7 +13,7 @@ from swarmd.loops.evaluate import Evaluations
 from swarmd.loops.externals import Externals
 from swarmd.loops.ports import NowMs
 from swarmd.loops.progress import Progress, enter
-from swarmd.loops.record import Reported, RoundRecord, count_round, drawn, finite_or_none, used_by_author
+from swarmd.loops.record import Round, count_round, drawn, used_by_author
 from swarmd.loops.training import Training
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
@@ -28,7 +27,7 @@ NoteUse = Callable[[Sequence[bytes], Sequence[bytes]], None]
 
 @dataclass
 class Update:
-    """The update loop. `on_round` gets each round's record; `note_use` is told the authors of a round's external rollouts, and of
+    """The update loop. `on_round` gets each round; `note_use` is told the authors of a round's external rollouts, and of
     those that the update left out.
     """
 
@@ -40,7 +39,7 @@ class Update:
     progress: Progress
     metrics: Metrics
     now_ms: NowMs
-    on_round: Callable[[RoundRecord], None]
+    on_round: Callable[[Round], None]
     note_use: NoteUse
 
     async def run(self) -> None:
@@ -97,16 +96,15 @@ class Update:
         left_out = updated.stats.left_out if updated.stats else ()
         self.note_use(authors, [training_set[place].author for place in left_out])
         history = self.progress.history
-        reported = cast(Reported, {key: finite_or_none(value) for key, value in updated.to_record().items()})
-        record: RoundRecord = {
-            "round": self.progress.round,
-            "time_ms": self.now_ms(),
-            **drawn(own, sample, drawn_ms=drawn_ms, policy_version=version),
-            "rejected": self.progress.shown.network.num(Verdict.REJECT),
-            "num_shared": history.num_shared,
-            "num_received": history.num_received,
-            **reported,
-        }
-        count_round(self.metrics, self.manifest, record, own, sample)
-        history.rounds.append(record)
-        self.on_round(record)
+        done = Round(
+            number=self.progress.round,
+            time_ms=self.now_ms(),
+            drawn=drawn(own, sample, drawn_ms=drawn_ms, policy_version=version),
+            updated=updated,
+            rejected=self.progress.shown.network.num(Verdict.REJECT),
+            num_shared=history.num_shared,
+            num_received=history.num_received,
+        )
+        count_round(self.metrics, self.manifest, done, own, sample)
+        history.rounds.append(done)
+        self.on_round(done)

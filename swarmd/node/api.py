@@ -99,8 +99,10 @@ class Api:
         if not (last.isascii() and last.isdigit() and len(last) < 9):
             return as_json({"error": "last is a number"}, 400)
         history = self.progress.history
-        records = list(history.rounds)[-int(last) :] if int(last) else []
-        return as_json({"rounds": records, "evaluations": list(history.evaluations)})
+        rounds = list(history.rounds)[-int(last) :] if int(last) else []
+        return as_json(
+            {"rounds": [done.to_record() for done in rounds], "evaluations": list(history.evaluations)}
+        )
 
     async def _stop(self, request: Request) -> Response:
         self.progress.request_stop(evaluate=request.query.get("evaluate") == "1")

@@ -44,7 +44,7 @@ def status_document(
     """`/v1/status`: one screen of what the node is and does."""
     history, shown = progress.history, progress.shown
     recent = history.recent
-    external = [r["reward_external"] for r in recent if r["reward_external"] is not None]
+    external = [r.drawn.reward_external for r in recent if r.drawn.reward_external is not None]
     return {
         "schema": SCHEMA,
         "swarmd": __version__,
@@ -64,16 +64,16 @@ def status_document(
         "round": progress.round,
         "phase": progress.phase,
         "reward": {
-            "own": mean([r["reward_own"] for r in recent]) if recent else None,
+            "own": mean([r.drawn.reward_own for r in recent]) if recent else None,
             "external": mean(external) if external else None,
             "over_rounds": len(recent),
-            "history": [r["reward_own"] for r in list(history.rounds)[-200:]],
+            "history": [r.drawn.reward_own for r in list(history.rounds)[-200:]],
         },
         "evaluation": history.evaluations[-1] if history.evaluations else None,
         "mix": {
             "num_local": about.num_local,
             "num_external": about.num_external,
-            "got_external": mean([float(r["num_external"]) for r in recent]) if recent else None,
+            "got_external": mean([float(r.drawn.num_external) for r in recent]) if recent else None,
         },
         "rollouts": {
             "shared": history.num_shared,

@@ -110,16 +110,21 @@ async def play(scene: Scene, num_rounds: int, seed: int, folder: Path) -> Outcom
     node.run_blocking = _inline
     update, others = make_update(node), _Others(node, scene)
     await update.begin()
-    back_in_full, records = None, node.progress.history.rounds
+    back_in_full, rounds = None, node.progress.history.rounds
     while node.progress.round < num_rounds:
         others.send()
         node.progress.put_own(own_batch(node.progress.policy_version, NUM_OWN))
         own = await node.progress.take_own()
         assert own is not None
         await update.one(own)
-        told = records[-1]
-        since = told["round"] - learner.rollbacks[0][1] if learner.rollbacks else 0
-        if since > 0 and back_in_full is None and told["num_external"] == 4 and not told["num_authors_out"]:
+        told = rounds[-1]
+        since = told.number - learner.rollbacks[0][1] if learner.rollbacks else 0
+        if (
+            since > 0
+            and back_in_full is None
+            and told.drawn.num_external == 4
+            and not told.drawn.num_authors_out
+        ):
             back_in_full = since
     node.buffer.close()
     return Outcome(
@@ -127,7 +132,7 @@ async def play(scene: Scene, num_rounds: int, seed: int, folder: Path) -> Outcom
         reward=learner.sure.reward,
         falls=len(learner.rollbacks),
         names=others.num_names,
-        alone=sum(not record["num_external"] for record in records),
+        alone=sum(not told.drawn.num_external for told in rounds),
         canary_completions=learner.num_canary_completions,
         back_in_full=back_in_full,
     )

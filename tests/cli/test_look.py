@@ -19,8 +19,8 @@ from swarmd.errors import NotRunning, SwarmdError
 from swarmd.loops.shown import BufferShown
 from swarmd.node.status import id_document, peers_document, status_document
 from tests.cli.fake_daemon import Answers, fake_daemon
-from tests.loops.fakes import MS, peer_row
-from tests.node.test_status import ABOUT, UP, progress, record, with_peers
+from tests.loops.fakes import MS, a_round, peer_row
+from tests.node.test_status import ABOUT, UP, progress, with_peers
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\n\u202e\u200b\x00\x9b31m"
 
@@ -42,7 +42,7 @@ def status(**changes: Any) -> dict[str, Any]:
     """A node in its second round."""
     at = with_peers()
     at.round = 2
-    at.history.rounds.extend([record(reward_own=0.25), record(reward_external=0.5, num_external=3)])
+    at.history.rounds.extend([a_round(reward_own=0.25), a_round(reward_external=0.5, num_external=3)])
     at.shown.buffer = BufferShown(7, 4, 2**20, {"b": 7})
     at.history.used_by_author = {"b": 3}
     at.history.evaluations.append({"round": 0, "mean": 0.1, "standard_error": 0.01})

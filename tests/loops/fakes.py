@@ -25,6 +25,7 @@ from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, Sco
 from swarmd.clients.update_stats import UpdateStats
 from swarmd.errors import ChildDied, Failure, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
+from swarmd.loops.record import Drawn, Round
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES
 
@@ -285,3 +286,31 @@ def peer(peer_id: str, **changes: Any) -> Peer:
 def peer_row(peer_id: str, **changes: Any) -> dict[str, Any]:
     """The same as a row."""
     return peer(peer_id, **changes)._asdict()
+
+
+def a_round(number: int = 1, *, updated: Updated | None = None, **drawn: Any) -> Round:
+    """A round of own rollouts alone; change what a test is about."""
+    told = Drawn(
+        reward_own=0.5,
+        reward_external=None,
+        reward_training=0.5,
+        num_generated=4,
+        num_generated_informative=4,
+        num_generated_tokens=16,
+        num_own=4,
+        num_own_informative=4,
+        num_external=0,
+        external_age_s=None,
+        shortfall=0,
+        num_over_age=0,
+        num_unproven=0,
+        num_held_back=0,
+        num_authors=0,
+        num_authors_out=0,
+        num_pool=0,
+        num_pool_informative=0,
+        used_by_author={},
+        staleness=0,
+        seconds_generate=0.5,
+    )
+    return Round(number, MS, replace(told, **drawn), updated or Updated(number, Saved(), UpdateStats()))

@@ -28,6 +28,7 @@ from swarmd.loops.externals import Draw, Externals
 from swarmd.loops.generate import Generate, OwnBatch
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.progress import Progress
+from swarmd.loops.record import Round
 from swarmd.loops.share import Share
 from swarmd.loops.training import Training
 from swarmd.loops.update import NoteUse, Update
@@ -240,7 +241,7 @@ class Loops:
         canary: Watch | None = None,
         evaluate: Evaluate | None = None,
         evaluate_every_rounds: int = 0,
-        on_round: Callable[[dict[str, Any]], None] | None = None,
+        on_round: Callable[[Round], None] | None = None,
         on_evaluation: Callable[[dict[str, Any]], None] = lambda result: None,
         note_use: NoteUse = lambda used, left_out: None,
     ) -> Update:
@@ -269,7 +270,7 @@ class Loops:
             progress=at,
             metrics=metrics,
             now_ms=lambda: MS,
-            on_round=on_round or self.records.append,
+            on_round=on_round or (lambda done: self.records.append(done.to_record())),
             note_use=note_use,
         )
 

@@ -1,7 +1,7 @@
 """A round's record: fresh experience and training set told apart, figures that hold for what they say they are of."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -34,7 +34,7 @@ def own(*rewards_RG: tuple[float, ...], num_kept: int, version: int = 0) -> OwnE
 
 
 def record(experience: OwnExperience, sample: Sample = NOTHING, **changes: Any) -> dict[str, Any]:
-    return drawn(experience, sample, **{"drawn_ms": MS, "policy_version": 3, **changes})
+    return asdict(drawn(experience, sample, **{"drawn_ms": MS, "policy_version": 3, **changes}))
 
 
 def test_the_own_reward_is_fresh_and_the_training_reward_is_of_what_is_trained_on() -> None:

@@ -1,28 +1,30 @@
 """The line and the record of each round; a disk that is full costs history, not the node."""
 
 import json
+import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from swarmd.clients.policy import Saved, Updated
+from swarmd.clients.update_stats import UpdateStats
+from swarmd.errors import Failure
 from swarmd.loops import report as loops_report
+from swarmd.loops.record import Round
 from swarmd.loops.report import Report, round_line
-from tests.loops.fakes import MS
+from tests.loops.fakes import a_round
 from tests.node.test_status import with_peers
 
-RECORD: dict[str, Any] = {
-    "round": 7,
-    "time_ms": MS,
-    "reward_own": 0.25,
-    "reward_external": 0.5,
-    "num_own": 4,
-    "num_external": 3,
-    "shortfall": 1,
-    "loss": -0.1,
-    "skipped": None,
-    "seconds": 1.5,
-}
+STATS = UpdateStats(loss=-0.1)
+NO_SPACE = Failure("DiskFull", "no space", "", "")
+UPDATED = Updated(7, Saved(), STATS, seconds=1.5)
+
+
+def done(number: int = 7, *, updated: Updated = UPDATED, reward_external: float | None = 0.5) -> Round:
+    drawn = {"reward_own": 0.25, "reward_external": reward_external, "num_external": 3, "shortfall": 1}
+    return a_round(number, updated=updated, **drawn)
+
+
 EVALUATION = {"mean": 0.5, "standard_error": 0.01, "num_completions": 256, "round": 7}
 
 
@@ -35,8 +37,8 @@ def report(folder: Path) -> tuple[Report, list[str]]:
 
 def test_a_round_is_one_line_and_one_record(tmp_path: Path) -> None:
     to, said = report(tmp_path)
-    to.round(RECORD)
-    to.round({**RECORD, "round": 8})
+    to.round(done())
+    to.round(done(8))
     records = [json.loads(line) for line in (tmp_path / "rounds.jsonl").read_text().splitlines()]
     assert [r["round"] for r in records] == [7, 8]
     assert len(said) == 2
@@ -52,21 +54,20 @@ def test_a_round_is_one_line_and_one_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "text"),
+    ("told", "text"),
     [
-        ({"reward_external": None, "num_external": 0}, "own   -   external"),
-        ({"skipped": "zero_advantage"}, "skipped: zero_advantage"),
-        ({"loss": None, "seconds": None}, "loss +0.0000   0.00 s"),
-        ({"checkpoint_error": {"what": "no space"}}, "NOT SAVED"),
+        (done(reward_external=None), "own   -   external"),
+        (
+            done(updated=UPDATED._replace(stats=UpdateStats(skipped="zero_advantage"))),
+            "skipped: zero_advantage",
+        ),
+        (done(updated=UPDATED._replace(stats=UpdateStats(loss=math.nan))), "loss +0.0000   1.50 s"),
+        (done(updated=UPDATED._replace(saved=Saved(failure=NO_SPACE))), "NOT SAVED"),
+        (done(updated=Updated(7, Saved("round-7"))), "round 7     reward 0.250 own 0.500 external   4+3"),
     ],
 )
-def test_what_a_round_lacks_is_in_its_line(changes: dict[str, Any], text: str) -> None:
-    assert text in round_line({**RECORD, **changes}, 0)
-
-
-def test_a_round_that_its_checkpoint_alone_tells_of_has_a_line() -> None:
-    known = {key: value for key, value in RECORD.items() if key not in ("loss", "skipped", "seconds")}
-    assert "round 7" in round_line(known, 0)
+def test_what_a_round_lacks_is_in_its_line(told: Round, text: str) -> None:
+    assert text in round_line(told, 0)
 
 
 def test_an_evaluation_says_its_error(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ def test_an_evaluation_says_its_error(tmp_path: Path) -> None:
 
 def test_a_record_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
     to, said = report(tmp_path / "gone")
-    to.round(RECORD)
+    to.round(done())
     to.evaluation(EVALUATION)
     assert len(said) == 2
 
@@ -86,17 +87,17 @@ def test_a_record_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
 def test_a_record_cut_off_by_a_crash_costs_only_itself(tmp_path: Path) -> None:
     to, _ = report(tmp_path)
     (tmp_path / "rounds.jsonl").write_text('{"round": 5}\n{"rou')
-    to.round(RECORD)
-    to.round({**RECORD, "round": 8})
+    to.round(done())
+    to.round(done(8))
     lines = (tmp_path / "rounds.jsonl").read_text().splitlines()
     assert [json.loads(line)["round"] for line in (lines[0], *lines[2:])] == [5, 7, 8]
 
 
 def test_a_history_past_its_bound_is_set_aside_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     to, _ = report(tmp_path)
-    monkeypatch.setattr(loops_report, "HISTORY_BYTES_MAX", 3 * len(json.dumps(RECORD)))
+    monkeypatch.setattr(loops_report, "HISTORY_BYTES_MAX", 3 * len(json.dumps(done().to_record())))
     for number in range(50):
-        to.round({**RECORD, "round": number})
+        to.round(done(number))
     kept = [path.stat().st_size for path in tmp_path.iterdir()]
     assert len(kept) == 2
-    assert max(kept) < 6 * len(json.dumps(RECORD))
+    assert max(kept) < 6 * len(json.dumps(done().to_record()))

@@ -16,9 +16,9 @@ from swarmd.node.api import METRICS_AGE_S_MAX, Api
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.signing import Identity, peer_id_of
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
-from tests.loops.fakes import MS, FakeNetwork, FakePolicy
+from tests.loops.fakes import MS, FakeNetwork, FakePolicy, a_round
 from tests.loops.parts import MANIFEST, ME, OTHER, Loops, value
-from tests.node.test_status import ABOUT, FakeChild, progress, record, with_peers
+from tests.node.test_status import ABOUT, FakeChild, progress, with_peers
 
 STARTED = {
     "generation": FakePolicy().about()._replace(engine="vllm", engine_version="0.32.0"),
@@ -76,7 +76,7 @@ async def test_a_node_is_ready_when_every_child_is_up(info: dict[str, Any], stat
 @pytest.mark.parametrize(("last", "num"), [("0", 0), ("2", 2), ("99999999", 5), ("007", 5)])
 async def test_the_last_rounds(last: str, num: int) -> None:
     at = with_peers()
-    at.history.rounds.extend(record(round=number) for number in range(5))
+    at.history.rounds.extend(a_round(number) for number in range(5))
     rounds = decoded(await ask(api(at=at), "/v1/rounds", last=last))["rounds"]
     assert [r["round"] for r in rounds] == list(range(5))[5 - num :]
 

@@ -9,10 +9,10 @@ import pytest
 from swarmd.errors import DiskFull, StateError
 from swarmd.experience.pools import LocalPool
 from swarmd.loops.progress import Progress
-from swarmd.loops.record import finite_or_none
+from swarmd.loops.record import Round, finite_or_none
 from swarmd.loops.shown import BufferShown, NetworkShown
 from swarmd.node.status import About, health, id_document, peers_document, status_document
-from tests.loops.fakes import MS, network_stats, peer
+from tests.loops.fakes import MS, a_round, network_stats, peer
 
 ABOUT = About(
     pid=1,
@@ -57,28 +57,24 @@ def with_peers() -> Progress:
     return at
 
 
-def record(**changes: Any) -> dict[str, Any]:
-    return {"reward_own": 0.5, "reward_external": None, "num_external": 0, **changes}
-
-
 def as_json(document: dict[str, Any]) -> str:
     """As the control server would; raises ValueError on NaN."""
     return json.dumps(document, allow_nan=False)
 
 
 @pytest.mark.parametrize(
-    "records", [[], [record()], [record(reward_external=1.0, num_external=3), record()]], ids=len
+    "rounds", [[], [a_round()], [a_round(reward_external=1.0, num_external=3), a_round()]], ids=len
 )
-def test_the_status_is_json_from_the_first_moment(records: list[dict[str, Any]]) -> None:
+def test_the_status_is_json_from_the_first_moment(rounds: list[Round]) -> None:
     at = with_peers()
-    at.history.rounds.extend(records)
+    at.history.rounds.extend(rounds)
     as_json(status_document(ABOUT, at, UP, MS))
 
 
 def test_means_are_over_the_rounds_that_had_something() -> None:
     at = with_peers()
     at.history.rounds.extend(
-        [record(reward_own=0.0), record(reward_own=1.0, reward_external=0.25, num_external=4)]
+        [a_round(reward_own=0.0), a_round(reward_own=1.0, reward_external=0.25, num_external=4)]
     )
     document = status_document(ABOUT, at, UP, MS)
     assert document["reward"]["own"] == 0.5

@@ -183,7 +183,7 @@ class Canary:
         rounds_left = self.rounds_left + (backoff.num_alone - 1) * self.every_rounds
         num_alone = max(1, rounds_left) if backoff.alone else 0
         num_authors, num_out = (
-            (rounds[-1]["num_authors"], rounds[-1]["num_authors_out"]) if rounds else (0, 0)
+            (rounds[-1].drawn.num_authors, rounds[-1].drawn.num_authors_out) if rounds else (0, 0)
         )
         self.metrics.falls.set(len(backoff.falls))
         self.metrics.alone_rounds.set(num_alone)
