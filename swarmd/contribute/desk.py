@@ -23,7 +23,7 @@ from swarmd.contribute.send import Delivery, Outlet, Sender
 from swarmd.control.client import ask
 from swarmd.errors import ConfigError, NotRunning
 from swarmd.experience.counters import QuestionCounter
-from swarmd.experience.streams import Streams
+from swarmd.experience.seeds import Seeds
 from swarmd.files.datadir import DataDir, Lock, claim, load_identity_seed
 from swarmd.loops.ask import Ask, Question, datasets_named
 from swarmd.loops.ports import Say, wall_clock_ms
@@ -68,7 +68,7 @@ class Desk:
                 scorer=Scorer(scorer, self.config.questions.deadline_s),
                 manifest=self.manifest,
                 author=self.identity.public_key,
-                streams=Streams(self.seed, self.manifest.digest),
+                seeds=Seeds(self.seed, self.manifest.digest),
                 reserve_counters=counter.reserve,
                 run_blocking=trio.to_thread.run_sync,
                 datasets=datasets,

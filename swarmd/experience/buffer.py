@@ -234,7 +234,6 @@ class SwarmBuffer:
         return self._counter.reserve(num)
 
     def close(self) -> None:
-        """Close both files."""
         self._store.close()
         self._counter.close()
 

@@ -50,5 +50,4 @@ class QuestionCounter:
         return self._store.transaction(work)
 
     def close(self) -> None:
-        """Close the file."""
         self._store.close()

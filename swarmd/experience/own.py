@@ -39,7 +39,6 @@ class Fresh:
 
     @property
     def num_questions(self) -> int:
-        """R."""
         return len(self.rewards_RG)
 
     @property

@@ -51,10 +51,8 @@ class ScoredRollout:
 
     @property
     def rewards_G(self) -> list[float]:
-        """The rewards, in the order of the completions."""
         return [completion.reward for completion in self.completions]
 
     @property
     def informative(self) -> bool:
-        """Whether the rewards are not all equal."""
         return is_informative(self.rewards_G)

@@ -1,4 +1,4 @@
-"""How external rollouts are drawn: pure functions of candidates and a random stream, without replacement.
+"""How external rollouts are drawn: pure functions of candidates and a generator, without replacement.
 
 Source of `uniform`: arXiv 2509.08721, section 3: rollouts without advantage are dropped first, then J are drawn uniformly. The
 candidates given here are already the informative ones. The other ways are this project's own, to be compared with it.
@@ -29,7 +29,6 @@ class Candidate(NamedTuple):
 
     @property
     def reward_mean(self) -> float:
-        """Mean reward of its completions."""
         return self.reward_total / self.num_completions
 
 
@@ -155,7 +154,7 @@ def _lowest(
     rng: random.Random,
     key: Callable[[Candidate], tuple[float, ...]],
 ) -> list[int]:
-    """The `num` lowest; among equal ones the random stream decides."""
+    """The `num` lowest; among equal ones the generator decides."""
     shuffled = rng.sample(candidates, len(candidates))
     return [candidate.row for candidate in sorted(shuffled, key=key)[:num]]
 

@@ -19,7 +19,6 @@ class Bucket:
 
     @classmethod
     def full(cls, rate: float, burst: float, now: float) -> "Bucket":
-        """A bucket at its bound."""
         return cls(rate, burst, burst, now)
 
     def holds(self, amount: float, now: float) -> bool:

@@ -50,7 +50,6 @@ class FairQueue(Generic[Flow, Name, Item]):
         return item
 
     def num_in(self, flow: Flow) -> int:
-        """How many items of a flow wait."""
         return len(self._flows.get(flow, ()))
 
     def longest(self, asks: Flow) -> Flow | None:
@@ -70,7 +69,6 @@ class FairQueue(Generic[Flow, Name, Item]):
             waiting.turns.charge(name, served_s)
 
     def _left(self, flow: Flow) -> None:
-        """An item left this flow."""
         self._num -= 1
         if not len(self._flows[flow]):
             del self._flows[flow]

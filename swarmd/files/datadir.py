@@ -20,65 +20,34 @@ from swarmd.files.owned import make_own, open_own, require_own, require_own_cont
 SOCKET_PATH_BYTES_MAX = 107  # sun_path of Linux and, at 103, macOS; longer paths fall back to a short one
 
 
+class _Below:
+    """A path below a data directory, by its name there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, data_dir: "DataDir", kind: type["DataDir"]) -> Path:
+        return data_dir.root / self._name
+
+
 @dataclass(frozen=True)
 class DataDir:
     """Paths below one directory."""
 
     root: Path
-
-    @property
-    def config(self) -> Path:
-        """The operator's settings, which a node only reads."""
-        return self.root / "config.toml"
-
-    @property
-    def identity(self) -> Path:
-        return self.root / "identity.key"
-
-    @property
-    def buffer(self) -> Path:
-        return self.root / "buffer.sqlite"
-
-    @property
-    def counters(self) -> Path:
-        """The question counter, which a running node and commands share."""
-        return self.root / "node.sqlite"
-
-    @property
-    def contributed(self) -> Path:
-        """What was asked by hand, and what became of it."""
-        return self.root / "contributed.sqlite"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.root / "checkpoints"
-
-    @property
-    def peers(self) -> Path:
-        return self.root / "peers.json"
-
-    @property
-    def standings(self) -> Path:
-        """What is known of authors: who is proven, and who is banned."""
-        return self.root / "standings.json"
-
-    @property
-    def rounds(self) -> Path:
-        return self.root / "rounds.jsonl"
-
-    @property
-    def evaluations(self) -> Path:
-        return self.root / "evaluations.jsonl"
-
-    @property
-    def cache(self) -> Path:
-        """What a start makes anew, and what libraries keep to be faster next time; may be deleted while no node runs."""
-        return self.root / "cache"
-
-    @property
-    def model(self) -> Path:
-        """What of the model's folder the child processes may read."""
-        return self.cache / "model"
+    config = _Below("config.toml")  # the operator's settings, which a node only reads
+    identity = _Below("identity.key")
+    buffer = _Below("buffer.sqlite")
+    counters = _Below("node.sqlite")  # the question counter, which a running node and commands share
+    contributed = _Below("contributed.sqlite")  # what was asked by hand, and what became of it
+    checkpoints = _Below("checkpoints")
+    peers = _Below("peers.json")
+    standings = _Below("standings.json")  # what is known of authors: who is proven, and who is banned
+    rounds = _Below("rounds.jsonl")
+    evaluations = _Below("evaluations.jsonl")
+    # What a start makes anew, and what libraries keep to be faster next time; may be deleted while no node runs.
+    cache = _Below("cache")
+    model = _Below("cache/model")  # what of the model's folder the child processes may read
 
     @property
     def socket(self) -> Path:
@@ -161,7 +130,6 @@ class Lock:
         self._file.flush()
 
     def release(self) -> None:
-        """Let another process have the directory."""
         self._file.close()
 
 

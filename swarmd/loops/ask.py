@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from swarmd.clients.scorer import Address, Scorer
 from swarmd.errors import ConfigError
-from swarmd.experience.streams import Streams
+from swarmd.experience.seeds import Seeds
 from swarmd.loops.ports import RunBlocking
 from swarmd.protocol.manifest import Manifest
 
@@ -32,7 +32,7 @@ class Ask:
     scorer: Scorer
     manifest: Manifest
     author: bytes
-    streams: Streams
+    seeds: Seeds
     reserve_counters: Callable[[int], int]
     run_blocking: RunBlocking
     datasets: Sequence[int] = ()
@@ -44,7 +44,7 @@ class Ask:
             num_missing = num - len(questions)
             first = await self.run_blocking(self.reserve_counters, num_missing)
             drawn = [
-                (choose_dataset(self.manifest, self.streams.rng("dataset", counter), self.datasets), counter)
+                (choose_dataset(self.manifest, self.seeds.rng("dataset", counter), self.datasets), counter)
                 for counter in range(first, first + num_missing)
             ]
             addresses = [

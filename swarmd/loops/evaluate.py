@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from swarmd.clients.generator import Generator
 from swarmd.clients.scorer import Address, ScoreItem, Scorer
 from swarmd.errors import LocalError
-from swarmd.experience.streams import Streams
+from swarmd.experience.seeds import Seeds
 from swarmd.loops.ask import choose_dataset
 from swarmd.loops.ports import NowMs
 from swarmd.loops.progress import Progress, enter
@@ -117,12 +117,12 @@ class Evaluate:
         if self._addresses is None or self._prompts is None:
             addresses: list[Address] = []
             prompts: list[str] = []
-            streams, counter = Streams(b"", self.manifest.digest), 0
+            seeds, counter = Seeds(b"", self.manifest.digest), 0
             # A manifest that holds nothing out would make this endless; a thousandth is the least it can hold out otherwise.
             while len(addresses) < self.num_questions and counter < 1000 * self.num_questions + 10 * _CHUNK:
                 drawn = []
                 for number in range(counter, counter + _CHUNK):
-                    dataset = choose_dataset(self.manifest, streams.rng("held-out", number))
+                    dataset = choose_dataset(self.manifest, seeds.rng("held-out", number))
                     drawn.append(Address(dataset, self.manifest.question_seed(self.author, dataset, number)))
                 counter += _CHUNK
                 made = await self.scorer.questions(drawn)
@@ -158,7 +158,6 @@ class Evaluations:
             await self._once()
 
     async def after_round(self) -> None:
-        """Every so many rounds."""
         if self.every_rounds > 0 and self.progress.round % self.every_rounds == 0:
             await self._once()
 

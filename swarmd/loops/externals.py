@@ -12,7 +12,7 @@ from swarmd.experience.buffer import Sample
 from swarmd.experience.fitting import EXTERNAL_BYTES_MAX, within_bytes
 from swarmd.experience.own import Balance, OwnExperience
 from swarmd.experience.rollouts import ScoredRollout
-from swarmd.experience.streams import Streams
+from swarmd.experience.seeds import Seeds
 from swarmd.loops.canary.backoff import Backoff
 from swarmd.loops.ports import RunBlocking
 from swarmd.trust.capability import Capability
@@ -29,7 +29,7 @@ class Externals:
 
     draw: Draw
     run_blocking: RunBlocking
-    streams: Streams
+    seeds: Seeds
     capability: Capability
     num: int
     balance: Balance
@@ -41,8 +41,8 @@ class Externals:
         """
         num = 0 if backoff.alone else own.num_external(self.num, self.balance)
         try:
-            rng = self.streams.rng("sample", number)
-            admitted = partial(backoff.admitted, rng=self.streams.rng("return", number))
+            rng = self.seeds.rng("sample", number)
+            admitted = partial(backoff.admitted, rng=self.seeds.rng("return", number))
             sample = cast(Sample, await self.run_blocking(self.draw, num, rng, own.rollouts, admitted))
         except LocalError as error:
             log.warning("no external rollouts for round %d: %s", number, error)

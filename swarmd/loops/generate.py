@@ -19,7 +19,7 @@ from swarmd.errors import LocalError
 from swarmd.experience.advantages import level
 from swarmd.experience.own import OwnExperience
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
-from swarmd.experience.streams import Streams
+from swarmd.experience.seeds import Seeds
 from swarmd.fair.bucket import Bucket
 from swarmd.loops.ask import Ask, Question
 from swarmd.loops.ports import NowMs
@@ -61,7 +61,7 @@ class Generate:
     ask: Ask
     scorer: Scorer
     author: bytes
-    streams: Streams
+    seeds: Seeds
     progress: Progress
     trust: Trust
     metrics: Metrics
@@ -115,7 +115,7 @@ class Generate:
         result = await self.generator.generate(
             [q.prompt for q in questions],
             self.num_completions,
-            seed=self.streams.seed("generate", questions[0].counter),
+            seed=self.seeds.seed("generate", questions[0].counter),
         )
         self._count(result)
         created_ms = self.now_ms()

@@ -29,7 +29,6 @@ class History:
 
     @property
     def recent(self) -> list[Round]:
-        """The last `RECENT_ROUNDS` rounds."""
         return list(self.rounds)[-RECENT_ROUNDS:]
 
     def count_used(self, used: Mapping[str, int]) -> None:

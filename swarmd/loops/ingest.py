@@ -75,7 +75,6 @@ class Ingest:
             await self._take_in(batches)
 
     async def once(self, message: bytes) -> None:
-        """Ingest one message."""
         await self._take_in(self._admitted(message))
 
     def _admitted(self, message: bytes) -> list[VerifiedBatch]:

@@ -55,13 +55,11 @@ class Observe:
     _mirror: CounterMirror = field(default_factory=CounterMirror)
 
     async def run(self) -> None:
-        """Look every `LOOK_INTERVAL_S`."""
         while True:
             await self.once()
             await trio.sleep(LOOK_INTERVAL_S)
 
     async def once(self) -> None:
-        """One look at everything."""
         metrics = self.metrics
         try:
             self._buffer(await self.run_blocking(self.counts))

@@ -44,7 +44,6 @@ class Progress:
         await self._until(lambda: self.pool.has_room)
 
     def put_own(self, own: OwnExperience) -> None:
-        """Queue one round's own experience."""
         self.pool.put(own)
         self.notify()
 
@@ -64,7 +63,6 @@ class Progress:
         self.notify()
 
     def notify(self) -> None:
-        """Wake everybody who waits for a change."""
         self._changed.set()
         self._changed = trio.Event()
 

@@ -1,6 +1,6 @@
 """What is told of a round and of an evaluation: their records in files and documents, and the same in metrics.
 
-Keys that begin with `seconds` are measured time. All others follow from the random streams and from what the node was given, so a
+Keys that begin with `seconds` are measured time. All others follow from the seeds and from what the node was given, so a
 simulation repeats them bit for bit. docs/reference/rounds.md says what each key means.
 """
 

@@ -28,12 +28,10 @@ class Report:
     say: Say
 
     def round(self, done: Round) -> None:
-        """After each round."""
         _append(self.rounds, done.to_record())
         self.say(round_line(done, self.shown.network.num_peers))
 
     def evaluation(self, result: EvaluationRecord) -> None:
-        """After each evaluation."""
         _append(self.evaluations, result)
         self.say(
             f"held-out    {result['mean']:.4f} ± {result['standard_error']:.4f} "

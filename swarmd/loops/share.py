@@ -41,7 +41,6 @@ class Share:
     on_message: Callable[[bytes], None] = lambda message: None
 
     async def run(self) -> None:
-        """Share every batch that comes."""
         async for own in self.outbox:
             await self.once(own)
 

@@ -124,7 +124,6 @@ class Training:
         }
 
     async def _count(self, number: int, answer: Updated | RolledBack) -> None:
-        """The round is done."""
         self.progress.round, self.progress.policy_version = number, answer.policy_version
         self._count_checkpoint(number, answer.saved)
         await self.hand_over()

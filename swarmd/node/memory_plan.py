@@ -58,7 +58,6 @@ class MemoryPlan:
 
     @property
     def name(self) -> str:
-        """The plan in force."""
         return self.progress.plan
 
     def changed(self, event: PlanChanged) -> None:

@@ -13,7 +13,7 @@ from swarmd.experience.buffer import Sample
 from swarmd.experience.draws import Admission
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.experience.schema import Whose
-from swarmd.experience.streams import Streams
+from swarmd.experience.seeds import Seeds
 from swarmd.experience.unproven import unproven_max
 from swarmd.files.atomic import write_atomically
 from swarmd.loops.ask import Ask
@@ -37,12 +37,12 @@ from swarmd.protocol.seen import Seen
 
 def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -> Generate:
     """The generation loop; `outbox` None shares nothing."""
-    experience, streams = node.config.experience, Streams(node.seed, node.manifest.digest)
+    experience, seeds = node.config.experience, Seeds(node.seed, node.manifest.digest)
     ask = Ask(
         scorer=node.scorer,
         manifest=node.manifest,
         author=node.identity.public_key,
-        streams=streams,
+        seeds=seeds,
         reserve_counters=node.buffer.reserve_counters,
         run_blocking=node.run_blocking,
         datasets=node.datasets,
@@ -52,7 +52,7 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
         ask=ask,
         scorer=node.scorer,
         author=node.identity.public_key,
-        streams=streams,
+        seeds=seeds,
         progress=node.progress,
         trust=node.trust,
         metrics=node.metrics,
@@ -114,7 +114,6 @@ def make_ingest(
 
 
 def make_bans(node: Node) -> Bans:
-    """The bans."""
     return Bans(
         standings=node.trust.standings,
         own=node.identity.public_key,
@@ -153,7 +152,7 @@ def make_update(node: Node) -> Update:
         externals=Externals(
             draw=_draw(node),
             run_blocking=node.run_blocking,
-            streams=Streams(node.seed, node.manifest.digest),
+            seeds=Seeds(node.seed, node.manifest.digest),
             capability=node.trust.capability,
             num=config.num_external,
             balance=config.balance,
@@ -191,10 +190,10 @@ def _evaluate(
 
 def _canary(node: Node) -> Canary:
     """The canary on questions of this node's own, with what it remembers of an earlier run."""
-    trust, streams = node.config.trust, Streams(node.seed, node.manifest.digest)
+    trust, seeds = node.config.trust, Seeds(node.seed, node.manifest.digest)
     measure = Measure(
-        evaluate=_evaluate(node, trust.canary_questions, 1, questions_author(streams)),
-        streams=streams,
+        evaluate=_evaluate(node, trust.canary_questions, 1, questions_author(seeds)),
+        seeds=seeds,
         bounds=Bounds(trust.canary_drop_max, trust.canary_errors_max),
         metrics=node.metrics,
     )
@@ -225,7 +224,6 @@ def _draw(node: Node) -> Draw:
 
 
 def _admission(node: Node, admitted: Admitted) -> Admission:
-    """Whose rollouts may be drawn in this round."""
     trust, standings, now_s = node.config.trust, node.trust.standings, node.now_ms() / 1000
     experience = node.config.experience
     return Admission(
@@ -243,7 +241,6 @@ def _admission(node: Node, admitted: Admitted) -> Admission:
 
 
 def make_observe(node: Node) -> Observe:
-    """The observer."""
     return Observe(
         network=node.network,
         counts=node.buffer.counts,

@@ -28,7 +28,7 @@ from swarmd.protocol.types import (
     WireModel,
 )
 
-MANIFEST_VERSION = 2  # the value of Manifest.version; 1 had no golden digests
+MANIFEST_VERSION = 2  # the value of Manifest.version
 SEED_LIMIT = 2**31
 FOLDER = Path(__file__).parent / "manifests"
 MANIFEST_BYTES_MAX = 65_536
@@ -214,12 +214,6 @@ class Manifest(WireModel):
         if type(version) is int and MANIFEST_VERSION < version <= INTEGER_MAX:
             raise IncompatibleSwarm(
                 f"{source} has version {version}", f"this build reads {MANIFEST_VERSION}", "upgrade swarmd"
-            )
-        if version == 1:
-            raise IncompatibleSwarm(
-                f"{source} has version 1",
-                "since version 2 a manifest names a golden digest of each dataset",
-                "get the swarm's sealed manifest, or set version = 2 in your own and `swarmd manifest seal` it",
             )
         try:
             return cls.model_validate(fields)

@@ -25,11 +25,9 @@ class Channel:
         self._sock = sock
 
     def fileno(self) -> int:
-        """The descriptor, for `select` and for handing on."""
         return self._sock.fileno()
 
     def close(self) -> None:
-        """Close this end."""
         self._sock.close()
 
     def send(self, message: object, fd: int | None = None, ends: float | None = None) -> None:

@@ -56,7 +56,6 @@ class Row:
 
     @property
     def highest(self) -> float:
-        """The mean reward of the best of them."""
         return max(way.reward for way in (self.constant, self.by_kind, self.copy, self.program))
 
 
@@ -76,7 +75,6 @@ def cheap_rows(manifest: Manifest, num_questions: int, datasets: Sequence[int] =
 
 
 def line_of(row: Row) -> str:
-    """The row of a Markdown table."""
     ways = (row.constant, row.by_kind, row.copy, row.program)
     return f"| {row.dataset} | " + " | ".join(f"{way.reward:.3f} {way.name}" for way in ways) + " |"
 

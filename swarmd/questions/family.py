@@ -84,5 +84,4 @@ class Family:
 
     @property
     def installed(self) -> str:
-        """The release that is installed here."""
         return importlib.metadata.version(self.package)

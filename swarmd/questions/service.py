@@ -109,7 +109,6 @@ class ScorerService(ScorerOps):
         return self._score(items, deadline_s, held_s_max)
 
     def close(self) -> None:
-        """End the zygote and its workers; the end of this process does the same."""
         self._zygote.close()
 
     def _score(self, items: Sequence[ScoreItem], deadline_s: float, held_s_max: float) -> Scores:

@@ -91,7 +91,6 @@ class ZygoteProcess:
 
     @property
     def pid(self) -> int | None:
-        """Process id while one runs."""
         return self._process.pid if self._process else None
 
     def start(self) -> list[str]:
@@ -140,7 +139,6 @@ class ZygoteProcess:
     # Each of these raises ZygoteDied: no answer within `ANSWER_S_MAX`, the zygote ended, or another came after it.
 
     def questions(self, addresses: Sequence[Address]) -> Regenerated:
-        """The questions at these addresses."""
         return Regenerated(*self._ask("questions", addresses))
 
     def known(self) -> list[ScoreItem]:
@@ -174,7 +172,6 @@ class ZygoteProcess:
             return answer, cpu_s
 
     def close(self) -> None:
-        """Kill the zygote, and with it its workers."""
         with self._one_at_a_time:
             if self._channel is not None:
                 self._channel.close()

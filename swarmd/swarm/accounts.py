@@ -56,7 +56,6 @@ class Accounts:
         return account.bucket.take(1, now)
 
     def get(self, peer_id: str) -> Account | None:
-        """The account, if that peer ever sent anything."""
         return self._by_peer.get(peer_id)
 
 

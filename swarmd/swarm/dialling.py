@@ -95,7 +95,6 @@ class Dialler:
         self._remember()
 
     async def run(self) -> None:
-        """Dial until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 self._changed = trio.Event()

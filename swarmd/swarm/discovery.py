@@ -70,7 +70,6 @@ class Discovery:
         self._answering: set[ID] = set()
 
     async def run(self) -> None:
-        """Dial, ask and save until cancelled."""
         self._host.set_stream_handler(exchange.PROTOCOL, self._answer)
         try:
             async with trio.open_nursery() as nursery:
@@ -82,7 +81,6 @@ class Discovery:
                 self._book.write(content)
 
     def connection_changed(self, peer_id: str, *, connected: bool) -> None:
-        """Told by the service."""
         if not connected:
             self._proven.pop(peer_id, None)
             self._claimed.pop(peer_id, None)

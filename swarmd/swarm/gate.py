@@ -36,11 +36,9 @@ class Gate:
 
     @property
     def ids(self) -> set[ID]:
-        """Their libp2p ids."""
         return {ID(multihash_of_key(key)) for key in self._keys}
 
     def bans(self, peer: ID) -> bool:
-        """Whether this peer is banned."""
         return key_of_multihash(peer.to_bytes()) in self._keys
 
     def bans_key(self, key: bytes) -> bool:
@@ -72,7 +70,6 @@ class Gate:
             await trio.sleep(EXPEL_PERIOD_S)
 
     async def expel(self, network: INetworkService) -> None:
-        """Close every connection to a banned peer."""
         async with trio.open_nursery() as nursery:
             for peer in [peer for peer in network.connections if self.bans(peer)]:
                 self._counters["banned_connections"] += 1

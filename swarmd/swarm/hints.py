@@ -88,7 +88,6 @@ class Hints:
         return None
 
     def ended(self, address: PeerAddress, *, connected: bool, now: float) -> None:
-        """The dial of a hint that was taken is over."""
         keys = self._under_way.pop(_name(address))
         _subtract(self._begun, keys)
         if not connected:

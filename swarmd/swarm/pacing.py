@@ -40,7 +40,6 @@ class Patience:
 
     @classmethod
     def full(cls, now: float) -> "Patience":
-        """A full purse."""
         return cls(Bucket.full(WAIT_RATE, WAIT_S_MAX * (1 - WAIT_RATE), now))
 
     async def wait_for_room(self, queues: Callable[[], Iterable[Queue]]) -> bool:

@@ -201,13 +201,11 @@ class NetworkService(NetworkOps):
         return _reach(stack, topic)
 
     async def peers(self) -> list[Peer]:
-        """Connected peers, each with what it sent us."""
         if self._stack is None or self._discovery is None:
             return []
         return self._connections.peers(self._stack, self._intake.accounts, self._discovery.agent_of)
 
     async def stats(self) -> NetworkStats:
-        """Counters since the start of the process, and the present size of things; names are a closed set."""
         stack, counters = self._stack, self._counters
         host = dict(stack.host_counters) if stack else {}
         gossip = {**stack.pubsub.counters, **stack.gossipsub.counters} if stack else {}
@@ -238,7 +236,6 @@ class NetworkService(NetworkOps):
         )
 
     async def ban(self, keys: list[bytes]) -> int:
-        """From now on exactly these peers are banned: no connection, none of their messages, whoever brings them."""
         self._gate.replace(keys)
         if self._stack is None:
             return 0  # the next life begins with this list
@@ -249,7 +246,6 @@ class NetworkService(NetworkOps):
         return num
 
     async def accusations(self) -> list[Accusation]:
-        """What peers did since the last call that no honest one does."""
         return [Accusation(*found) for found in self._intake.accusations.take()]
 
     # -- told by the stack

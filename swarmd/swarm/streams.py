@@ -27,7 +27,6 @@ class StreamKeeper(Notifee):
         self.num_moved = self.num_retried = 0
 
     async def run(self) -> None:
-        """Mend until cancelled."""
         while True:
             await trio.sleep(LOOK_S)
             missing = set(self._network.connections) - set(self._pubsub.peers)

@@ -42,7 +42,6 @@ class Offences:
     by_peer: Recent[bytes, Offence] = field(default_factory=lambda: Recent(OFFENDERS_MAX))
 
     def points(self, peer: bytes, now_s: float) -> float:
-        """Points left at this moment."""
         offence = self.by_peer.get(peer)
         return 0.0 if offence is None else self._left(offence, now_s)
 
@@ -63,7 +62,6 @@ class Offences:
         return offence.banned_until_s
 
     def forgive(self, peer: bytes) -> None:
-        """Forget points and earlier bans."""
         self.by_peer.pop(peer, None)
 
     def _left(self, offence: Offence, now_s: float) -> float:

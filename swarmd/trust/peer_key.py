@@ -49,7 +49,6 @@ def multihash_of_key(key: bytes) -> bytes:
 
 @lru_cache(maxsize=8192)  # 20 us each, and all of a table are written down at once
 def peer_id_of_key(key: bytes) -> str:
-    """The peer id of such a key."""
     return base58(multihash_of_key(key))
 
 

@@ -37,7 +37,6 @@ class QuotaLimits:
     burst_s: float
 
     def of(self, quota: Quota) -> float:
-        """The rate of one quota."""
         return {"bytes": self.bytes_per_s, "tokens": self.tokens_per_s, "cpu": self.cpu_ms_per_s}[quota]
 
 

@@ -79,7 +79,6 @@ class Standings:
     changed: bool = False
 
     def of(self, author: bytes) -> Standing | None:
-        """What is known of an author."""
         return self.known.get(author) or self.new.get(author)
 
     def authors(self) -> Iterator[tuple[bytes, Standing]]:
@@ -89,7 +88,6 @@ class Standings:
 
     @property
     def num_authors(self) -> int:
-        """How many are remembered."""
         return len(self.known) + len(self.new)
 
     @property
@@ -118,7 +116,6 @@ class Standings:
         return standing is not None and _is_left_out(standing)
 
     def banned(self, author: bytes, now_s: float) -> bool:
-        """Whether a ban holds."""
         ban = self.bans.get(author)
         return ban is not None and ban.holds(now_s)
 

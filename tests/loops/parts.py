@@ -16,7 +16,7 @@ from swarmd.experience.buffer import AddResult, Sample
 from swarmd.experience.own import Balance, OwnExperience
 from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
-from swarmd.experience.streams import Streams
+from swarmd.experience.seeds import Seeds
 from swarmd.loops.ask import Ask
 from swarmd.loops.bans import Bans
 from swarmd.loops.canary.go_back import Canary
@@ -101,7 +101,7 @@ class Loops:
         self.scorer, self.network, self.learner = FakeScorer(manifest), FakeNetwork(), FakePolicy()
         self.generator = FakePolicy() if split else self.learner
         self.split = split
-        self.streams = Streams(b"m" * 32, manifest.digest)
+        self.seeds = Seeds(b"m" * 32, manifest.digest)
         self.trust = unlimited()
         self.trust.own_work.observe(Text.of([GOOD, BAD], ["", ""]), informative=True)
         self.later_s = 0.0
@@ -144,7 +144,7 @@ class Loops:
         return AddResult(len(prompts), 0, 0)
 
     def ask(self) -> Ask:
-        return Ask(self.scoring, self.manifest, ME.public_key, self.streams, self.reserve, inline)
+        return Ask(self.scoring, self.manifest, ME.public_key, self.seeds, self.reserve, inline)
 
     def generate(
         self, *, outbox: trio.MemorySendChannel[OwnBatch] | None = None, batches_max: int = 1
@@ -154,7 +154,7 @@ class Loops:
             ask=self.ask(),
             scorer=self.scoring,
             author=ME.public_key,
-            streams=self.streams,
+            seeds=self.seeds,
             progress=self.progress,
             trust=self.trust,
             metrics=self.metrics,
@@ -211,7 +211,7 @@ class Loops:
     def canary(self, *, every_rounds: int = 2, num_questions: int = 16) -> Canary:
         measure = Measure(
             evaluate=self.evaluate(num_questions=num_questions),
-            streams=self.streams,
+            seeds=self.seeds,
             bounds=Bounds(drop_max=0.05, errors_max=5.0),
             metrics=self.metrics,
         )
@@ -262,7 +262,7 @@ class Loops:
                 saved_round=None if at.history.rounds else at.round or None,
             ),
             externals=Externals(
-                draw or self.draw, inline, self.streams, self.trust.capability, num_external, balance
+                draw or self.draw, inline, self.seeds, self.trust.capability, num_external, balance
             ),
             canary=canary,
             evaluations=Evaluations(evaluate, evaluate_every_rounds, at, metrics, on_evaluation),

@@ -39,7 +39,7 @@ async def test_a_question_that_comes_up_twice_is_asked_once(monkeypatch: pytest.
 
 async def test_all_nodes_ask_the_same_in_every_round() -> None:
     ours, theirs = Loops(), Loops()
-    theirs.streams = None  # type: ignore[assignment]
+    theirs.seeds = None  # type: ignore[assignment]
     evaluate = ours.evaluate()
     await evaluate.once(round=0)
     first = asked(ours)

@@ -131,11 +131,6 @@ def test_a_newer_format_asks_for_an_upgrade():
         Manifest.from_toml(b"version = 3\n" + TOML)
 
 
-def test_a_manifest_from_before_the_golden_digests_says_how_to_renew_it():
-    with pytest.raises(IncompatibleSwarm, match="swarmd manifest seal"):
-        Manifest.from_toml(b"version = 1\n" + TOML)
-
-
 @pytest.mark.parametrize(
     "data",
     [

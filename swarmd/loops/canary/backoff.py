@@ -25,14 +25,14 @@ FORGOTTEN_AFTER = 50
 DOUBTED_FROM = 2
 # Good measurements for which such an author is kept out: 4 to the power of its fallen blocks, 16 at first, at most 1,024.
 KEPT_OUT_FACTOR, KEPT_OUT_MAX = 4, 5
-# Authors remembered. A record is 80 bytes in each checkpoint, and a block of 20 rounds at 4/4 has at most 80 authors.
+# Authors remembered. An entry is 80 bytes in each checkpoint, and a block of 20 rounds at 4/4 has at most 80 authors.
 AUTHORS_MAX = 512
 # Good blocks that count for an author: more of them do not make it more trusted.
 GOOD_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Conduct:
     """What became of the blocks in which an author's rollouts were used.
 
     Attributes:
@@ -67,7 +67,7 @@ class Backoff:
         step: good blocks since it was alone last; at most 2 ** step authors are in the next.
         num_measured: good measurements so far.
         block: authors whose rollouts were used since the last good measurement.
-        records: by author, the one that was used longest ago first.
+        conducts: by author, the one that was used longest ago first.
     """
 
     falls: tuple[int, ...] = ()
@@ -75,7 +75,7 @@ class Backoff:
     step: int = 0
     num_measured: int = 0
     block: tuple[bytes, ...] = ()
-    records: Mapping[bytes, Record] = field(default_factory=dict)
+    conducts: Mapping[bytes, Conduct] = field(default_factory=dict)
 
     @property
     def alone(self) -> bool:
@@ -115,10 +115,10 @@ class Backoff:
     def good(self) -> Self:
         """A good measurement: who was in the block is a little less doubted, and a block alone is done."""
         settled = self._settled(
-            lambda record: replace(
-                record,
-                num_good=min(GOOD_MAX, record.num_good + 1),
-                num_fallen=max(0, record.num_fallen - 1),
+            lambda conduct: replace(
+                conduct,
+                num_good=min(GOOD_MAX, conduct.num_good + 1),
+                num_fallen=max(0, conduct.num_fallen - 1),
             ),
             num_measured=self.num_measured + 1,
         )
@@ -145,29 +145,28 @@ class Backoff:
         """The policy fell alone: so it does by itself, and the falls before may have been its own, too."""
         return replace(self, falls=(), num_alone=0, step=0, block=())
 
-    def _fallen(self, record: Record) -> Record:
-        num_fallen = min(KEPT_OUT_MAX, record.num_fallen + 1)
+    def _fallen(self, conduct: Conduct) -> Conduct:
+        num_fallen = min(KEPT_OUT_MAX, conduct.num_fallen + 1)
         out_until = self.num_measured + KEPT_OUT_FACTOR**num_fallen
         return replace(
-            record,
+            conduct,
             num_fallen=num_fallen,
-            out_until=out_until if num_fallen >= DOUBTED_FROM else record.out_until,
+            out_until=out_until if num_fallen >= DOUBTED_FROM else conduct.out_until,
         )
 
-    def _settled(self, change: Callable[[Record], Record], *, num_measured: int) -> Self:
-        """With a changed record of everybody in the block, which is over."""
-        records = dict(self.records)
+    def _settled(self, change: Callable[[Conduct], Conduct], *, num_measured: int) -> Self:
+        """With a changed conduct of everybody in the block, which is over."""
+        conducts = dict(self.conducts)
         for author in self.block:
-            records[author] = change(records.pop(author, Record()))
-        for author in list(records)[: max(0, len(records) - AUTHORS_MAX)]:
-            del records[author]
-        return replace(self, block=(), records=records, num_measured=num_measured)
+            conducts[author] = change(conducts.pop(author, Conduct()))
+        for author in list(conducts)[: max(0, len(conducts) - AUTHORS_MAX)]:
+            del conducts[author]
+        return replace(self, block=(), conducts=conducts, num_measured=num_measured)
 
-    def _of(self, author: bytes) -> Record:
-        return self.records.get(author, Record())
+    def _of(self, author: bytes) -> Conduct:
+        return self.conducts.get(author, Conduct())
 
     def to_state(self) -> State:
-        """As JSON types."""
         return {
             "falls": list(self.falls),
             "num_alone": self.num_alone,
@@ -175,8 +174,8 @@ class Backoff:
             "num_measured": self.num_measured,
             "block": [author.hex() for author in self.block],
             "records": [
-                [author.hex(), record.num_good, record.num_fallen, record.out_until]
-                for author, record in self.records.items()
+                [author.hex(), conduct.num_good, conduct.num_fallen, conduct.out_until]
+                for author, conduct in self.conducts.items()
             ],
         }
 
@@ -189,5 +188,5 @@ class Backoff:
             step=int(state["step"]),
             num_measured=int(state["num_measured"]),
             block=tuple(map(bytes.fromhex, state["block"])),
-            records={bytes.fromhex(author): Record(*map(int, rest)) for author, *rest in state["records"]},
+            conducts={bytes.fromhex(author): Conduct(*map(int, rest)) for author, *rest in state["records"]},
         )

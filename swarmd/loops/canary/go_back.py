@@ -47,11 +47,9 @@ class Canary:
 
     @property
     def backoff(self) -> Backoff:
-        """Whose external rollouts may be drawn now."""
         return self.memory.backoff
 
     def used(self, authors: Sequence[bytes]) -> None:
-        """A round is about to train on external rollouts; `authors` names the author of each."""
         self.memory = self.memory.used(authors)
 
     def to_state(self) -> State:
@@ -65,7 +63,6 @@ class Canary:
         return memory.measured_round + memory.backoff.rounds(self.every_rounds) - self.progress.round
 
     async def after_round(self, training: Training) -> None:
-        """Measure the policy if that is due. A policy that fell goes back, and that is a round of its own."""
         if self.rounds_left <= 0 and not self.progress.stop_requested:
             if training.handed_over:
                 enter("evaluate", self.progress, self.metrics)

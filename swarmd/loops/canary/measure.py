@@ -7,7 +7,7 @@ trains on them, and they differ from the public evaluation's. `go_back` decides 
 import hashlib
 from dataclasses import dataclass
 
-from swarmd.experience.streams import Streams
+from swarmd.experience.seeds import Seeds
 from swarmd.loops.canary.memory import CONFIRMING, Bounds, Fall, Verdict, fall
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.record import mean
@@ -28,7 +28,7 @@ class Measure:
     """Measures the policy against its best."""
 
     evaluate: Evaluate
-    streams: Streams
+    seeds: Seeds
     bounds: Bounds
     metrics: Metrics
 
@@ -59,7 +59,7 @@ class Measure:
         return self._found(Finding("fallen" if self.bounds.confirms(seen) else verdict, scores, seen))
 
     async def _scores(self, num_completions: int, round: int, purpose: str) -> tuple[float, ...]:
-        seed = self.streams.seed(purpose, round)
+        seed = self.seeds.seed(purpose, round)
         _, rewards_RG = await self.evaluate.rewards(num_completions, seed=seed)
         return tuple(mean(rewards_G) for rewards_G in rewards_RG)
 
@@ -70,7 +70,7 @@ class Measure:
         return finding
 
 
-def questions_author(streams: Streams) -> bytes:
+def questions_author(seeds: Seeds) -> bytes:
     """Stands for the author of the node's own canary questions: nobody's key, and nobody else can know it."""
-    seed = streams.seed("canary questions", 0)
+    seed = seeds.seed("canary questions", 0)
     return hashlib.sha256(b"swarmd canary questions" + seed.to_bytes(8, "big")).digest()

@@ -137,7 +137,6 @@ class Memory:
         return replace(self, measured_round=round, running=running, best=max(best, running, key=math.fsum))
 
     def to_state(self) -> State:
-        """As JSON types."""
         return {
             "key": self.key,
             "measured_round": self.measured_round,

@@ -24,7 +24,6 @@ class SteadyHeartbeat(GossipSub):  # type: ignore[misc]
         self.heartbeat_lag_s = 0.0  # how late the last beat came: the event loop's health
 
     async def heartbeat(self) -> None:
-        """Beat for ever."""
         await trio.sleep(self.heartbeat_initial_delay)
         due_s = trio.current_time()
         while True:

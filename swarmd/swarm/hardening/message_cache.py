@@ -29,7 +29,6 @@ class BoundedMessageCache(MessageCache):  # type: ignore[misc]
         self._message_id, self._bytes_max, self.size_bytes = message_id, bytes_max, 0
 
     def put(self, msg: rpc_pb2.Message) -> None:
-        """Remember a message."""
         message_id = self._message_id(msg)
         if message_id in self.msgs:
             return

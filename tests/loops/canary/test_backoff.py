@@ -129,7 +129,7 @@ def test_who_falls_again_is_kept_out_four_times_as_long() -> None:
     backoff, kept_out = Backoff(), []
     for _ in range(6):
         backoff = fell(backoff, EVE)
-        kept_out.append(backoff.records[EVE].out_until)
+        kept_out.append(backoff.conducts[EVE].out_until)
     assert kept_out == [0, 16, 64, 256, 1024, 1024]
 
 
@@ -137,7 +137,7 @@ def test_a_flood_of_names_does_not_grow_what_is_remembered() -> None:
     backoff = Backoff()
     for number in range(3):
         backoff = fell(backoff, *(bytes([number]) + name[1:] for name in names(AUTHORS_MAX)))
-    assert len(backoff.records) == AUTHORS_MAX
+    assert len(backoff.conducts) == AUTHORS_MAX
     assert len(json.dumps(backoff.to_state())) < 100 * AUTHORS_MAX
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from swarmd.experience.streams import Streams
+from swarmd.experience.seeds import Seeds
 from swarmd.loops.canary.measure import questions_author
 from swarmd.loops.evaluate import HELD_OUT_AUTHOR
 from tests.loops.parts import MANIFEST, OTHER, Loops
@@ -108,7 +108,7 @@ async def test_a_fall_without_externals_is_not_the_swarms_and_is_accepted() -> N
 
 
 async def test_its_questions_are_held_out_and_nobody_elses() -> None:
-    mine, yours = (Streams(secret * 32, MANIFEST.digest) for secret in (b"m", b"y"))
+    mine, yours = (Seeds(secret * 32, MANIFEST.digest) for secret in (b"m", b"y"))
     assert len(questions_author(mine)) == 32
     assert len({questions_author(mine), questions_author(yours), HELD_OUT_AUTHOR}) == 3
     loops = Loops()

@@ -1,6 +1,6 @@
-"""The node's random streams: one independent generator for each purpose and number, derived and never stored.
+"""The node's random seeds: one independent generator for each purpose and number, derived and never stored.
 
-A stream follows from the node's private seed and the swarm's manifest. No two nodes draw alike, and nobody else can foresee a draw.
+A seed follows from the node's private seed and the swarm's manifest. No two nodes draw alike, and nobody else can foresee a draw.
 The round and question numbers are the only state, so a restarted node goes on as if nothing had happened.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Streams:
+class Seeds:
     """`secret` is the node's 32-byte identity seed, `manifest_digest` the swarm's."""
 
     secret: bytes
