@@ -1,4 +1,4 @@
-"""How much of what is drawn one author may be, whatever it sends. Pure.
+"""Shares: how much of what is drawn one author may be, whatever it sends, and how many authors a share comes from. Pure.
 
 An author's part is the number of its informative rollouts that lie in the buffer or were drawn within the age limit. A part counts
 for at most `parts_max` equal parts. Therefore k of N authors are at most k * parts_max / N of the pool. To be that much they must
@@ -6,7 +6,7 @@ have sent as many informative rollouts as the honest authors in whose place they
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 
 def water_line(parts: Collection[int], parts_max: float) -> float:
@@ -52,3 +52,23 @@ def rooms(
 def of_one_draw(num: int, num_authors: int, parts_max: float) -> int:
     """The most of `num` rollouts that one of so many authors may give: its equal parts, rounded up."""
     return math.ceil(parts_max * num / num_authors) if num_authors and parts_max else num
+
+
+def unproven_max(share_max: float, *, num_local: int, num_external: int) -> int:
+    """Rollouts of a training set of I + J that all authors who are not proven may give: the share, rounded down.
+
+    One rollout always goes in unless the share is 0, so that a swarm without proven authors learns from others at all. J bounds the
+    number in any case.
+    """
+    share = math.floor(share_max * (num_local + num_external) + 1e-9)  # 0.29 x 100 is 28.999...
+    return min(num_external, max(1, share)) if share_max > 0 else 0
+
+
+def effective_number(held: Iterable[int]) -> float:
+    """How many authors rollouts come from in effect: n for n equal ones, near 1 when one has nearly all, 0 of nothing.
+
+    Source: the inverse Simpson index, 1 / sum of squared shares; Kish's effective sample size is the same of weights.
+    """
+    nums = [num for num in held if num > 0]
+    total = sum(nums)
+    return total * total / sum(num * num for num in nums) if nums else 0.0

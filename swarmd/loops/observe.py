@@ -16,7 +16,7 @@ import trio
 from swarmd.clients.network import Network, NetworkStats
 from swarmd.errors import LocalError
 from swarmd.experience.buffer import BufferCounts
-from swarmd.experience.effective import effective_number
+from swarmd.experience.shares import effective_number
 from swarmd.loops.history import History
 from swarmd.loops.ports import RunBlocking
 from swarmd.loops.shown import BufferShown, NetworkShown, Shown

@@ -14,7 +14,7 @@ from swarmd.experience.draws import Admission
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.experience.schema import Whose
 from swarmd.experience.seeds import Seeds
-from swarmd.experience.unproven import unproven_max
+from swarmd.experience.shares import unproven_max
 from swarmd.files.atomic import write_atomically
 from swarmd.loops.ask import Ask
 from swarmd.loops.bans import Bans

@@ -18,7 +18,7 @@ from pathlib import Path
 from swarmd.config import load_config
 from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.draws import Admission
-from swarmd.experience.unproven import unproven_max
+from swarmd.experience.shares import unproven_max
 from swarmd.protocol.types import Completion, Header, Rollout, RolloutBatch, SignedBatch, VerifiedBatch
 from tests.attack.checks import Check
 

@@ -1,8 +1,8 @@
-"""How many rollouts unproven authors may have in a training set."""
+"""Shares: how many rollouts unproven authors may have, and how many authors rollouts come from in effect."""
 
 import pytest
 
-from swarmd.experience.unproven import unproven_max
+from swarmd.experience.shares import effective_number, unproven_max
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,14 @@ def test_the_share_is_of_the_whole_training_set(
     share: float, num_local: int, num_external: int, expected: int
 ) -> None:
     assert unproven_max(share, num_local=num_local, num_external=num_external) == expected
+
+
+@pytest.mark.parametrize(
+    ("held", "number"), [([], 0.0), ([0], 0.0), ([7], 1.0), ([3, 3, 3], 3.0), ([2, 1, 1], 16 / 6)]
+)
+def test_equal_authors_count_fully(held: list[int], number: float) -> None:
+    assert effective_number(held) == pytest.approx(number)
+
+
+def test_a_crowd_of_small_ones_beside_a_large_one_is_about_one() -> None:
+    assert effective_number([10_000, *[1] * 100]) < 1.03
