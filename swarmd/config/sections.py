@@ -55,7 +55,7 @@ class ExperienceSettings(Section):
         1,
         ge=1,
         le=64,
-        description="Most generation batches of I questions for one round: further ones until I own rollouts are informative,"
+        description="Most generations of I questions for one round: further ones until I own rollouts are informative,"
         " which are then preferred. 1 is off. Costs up to that many times the generation; everything generated is shared.",
     )
     reward_spread_min: float = Field(

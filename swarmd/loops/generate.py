@@ -1,8 +1,8 @@
 """Generate: draw questions of our own, let the policy answer, hand the rollouts to sharing and to the update.
 
-Rollouts are shared before they are scored: a reward is nobody's business but the scorer's owner. With `batches_max` above 1 this is
-dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) with a bound: a policy that answers everything right, or nothing, must not
-generate for ever.
+Rollouts are shared before they are scored: a reward is nobody's business but the scorer's owner. With `generations_max` above 1
+this is dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) with a bound: a policy that answers everything right, or nothing,
+must not generate for ever.
 """
 
 import logging
@@ -30,19 +30,19 @@ from swarmd.trust.proof import Text
 from swarmd.trust.trust import Trust
 
 log = logging.getLogger(__name__)
-# After a lost batch, doubled while nothing but failures follow. A child that died needs a second to be back; at half a minute a
-# failure that lasts writes two lines a minute into the log.
+# After a lost generation, doubled while nothing but failures follow. A child that died needs a second to be back; at half a minute
+# a failure that lasts writes two lines a minute into the log.
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 30.0
 
-# How long a full outbox may hold a batch up, out of a purse that fills by a tenth of the time. A network that is being restarted is
-# back sooner; one that cannot come back (its port was taken meanwhile), or that strangers keep busy, must cost the sharing of
-# batches and not the training on them.
+# How long a full outbox may hold generation up, out of a purse that fills by a tenth of the time. A network that is being
+# restarted is back sooner. A network that cannot come back (its port was taken meanwhile), or that strangers keep busy, must cost
+# the sharing of rollouts and not the training on them.
 OUTBOX_PATIENCE_S, OUTBOX_PATIENCE_RATE = 10.0, 0.1
 
 
 @dataclass(frozen=True)
-class OwnBatch:
-    """One generation batch on its way to the swarm."""
+class OwnRollouts:
+    """The rollouts of one generation, on their way to the swarm."""
 
     rollouts: tuple[Rollout, ...]
     created_ms: int
@@ -51,7 +51,7 @@ class OwnBatch:
 
 @dataclass
 class Generate:
-    """The generation loop. `num_rollouts` is I, `num_completions` L (or G), `batches_max` the most batches for one round.
+    """The generation loop. `num_rollouts` is I, `num_completions` L (or G), `generations_max` the most generations for one round.
 
     Its many fields are the parts and settings that a round of own rollouts takes, one after the other.
     Rewards of a rollout that lie less than `reward_spread_min` apart teach nothing (`experience.advantages.level`).
@@ -65,11 +65,11 @@ class Generate:
     progress: Progress
     trust: Trust
     metrics: Metrics
-    outbox: trio.MemorySendChannel[OwnBatch] | None
+    outbox: trio.MemorySendChannel[OwnRollouts] | None
     now_ms: NowMs
     num_rollouts: int
     num_completions: int
-    batches_max: int = 1
+    generations_max: int = 1
     reward_spread_min: float = 0.0
     _purse: Bucket = field(default_factory=lambda: Bucket.full(OUTBOX_PATIENCE_RATE, OUTBOX_PATIENCE_S, 0.0))
 
@@ -81,7 +81,7 @@ class Generate:
             try:
                 await self.once()
             except LocalError as error:
-                log.warning("generation batch lost: %s", error)
+                log.warning("a generation is lost: %s", error)
                 self.progress.shown.generate_error = error
                 await trio.sleep(retry_s)
                 retry_s = min(2 * retry_s, RETRY_MAX_S)
@@ -89,12 +89,12 @@ class Generate:
                 self.progress.shown.generate_error, retry_s = None, RETRY_FIRST_S
 
     async def once(self) -> None:
-        """One round's own experience: a batch, and further ones while too few rollouts are informative and the bound allows."""
+        """One round's own experience. While too few rollouts are informative, and the bound allows, generate again."""
         generated: list[ScoredRollout] = []
         num_tokens, seconds = 0, 0.0
-        for _ in range(self.batches_max):
+        for _ in range(self.generations_max):
             try:
-                result, rollouts = await self._batch()
+                result, rollouts = await self._generation()
             except LocalError as error:
                 if not generated:
                     raise
@@ -109,7 +109,7 @@ class Generate:
             OwnExperience.of(generated, num_kept=self.num_rollouts, num_tokens=num_tokens, seconds=seconds)
         )
 
-    async def _batch(self) -> tuple[Generated, list[ScoredRollout]]:
+    async def _generation(self) -> tuple[Generated, list[ScoredRollout]]:
         """I questions, their completions, sharing, scores: what the engine answered, and the rollouts made of it."""
         questions = await self.ask.questions(self.num_rollouts)
         result = await self.generator.generate(
@@ -142,21 +142,21 @@ class Generate:
             self.trust.own_work.observe(Text.of(texts, reasons), informative=rollout.informative)
         return result, rollouts
 
-    async def _share(self, outbox: trio.MemorySendChannel[OwnBatch], batch: OwnBatch) -> None:
-        """Hand a batch to sharing; a full outbox holds generation up for a while, a network that stays away does not end it."""
+    async def _share(self, outbox: trio.MemorySendChannel[OwnRollouts], own: OwnRollouts) -> None:
+        """Hand rollouts to sharing; a full outbox holds generation up for a while, a network that stays away does not end it."""
         with suppress(trio.WouldBlock):
-            outbox.send_nowait(batch)
+            outbox.send_nowait(own)
             return
         purse, began = self._purse, trio.current_time()
         purse.holds(0.0, began)
         with trio.move_on_after(max(0.0, purse.level)) as patience:
-            await outbox.send(batch)
+            await outbox.send(own)
         purse.charge(trio.current_time() - began, trio.current_time())
         if patience.cancelled_caught:
             self.metrics.published.labels("failed").inc()
-            log.warning("a batch was not shared: the network is away, or too busy to take it")
+            log.warning("own rollouts were not shared: the network is away, or too busy to take it")
 
-    def _to_share(self, questions: list[Question], result: Generated, created_ms: int) -> OwnBatch:
+    def _to_share(self, questions: list[Question], result: Generated, created_ms: int) -> OwnRollouts:
         rollouts = [
             Rollout(
                 dataset=question.dataset,
@@ -169,7 +169,7 @@ class Generate:
         if num_too_large := len(questions) - len(rollouts):
             self.metrics.buffer_discarded.labels("too_large").inc(num_too_large)
             log.warning("%d own rollouts are too large to share", num_too_large)
-        return OwnBatch(tuple(rollouts), created_ms, result.policy_version)
+        return OwnRollouts(tuple(rollouts), created_ms, result.policy_version)
 
     def _scored(
         self,

@@ -1,6 +1,6 @@
 """Ingest: what the network accepted is checked once more, regenerated, scored in the sandbox, and stored.
 
-The network process faces strangers, so the daemon does not take its word: the rules run again on the bytes that are stored. A
+The network process faces strangers, so the daemon does not take its word: the rules run again on the same bytes. A
 question is rebuilt from its address; nothing a peer wrote decides what was asked or what it is worth.
 
 A batch of a banned author, or over a quota, is dropped unscored; what the others tell of their author is kept in `trust`.

@@ -1,6 +1,6 @@
 """Progress: where the node stands, and own rollouts that wait for use.
 
-The loops share it. It adds the waiting to the pool of own batches: generation waits for room in it, the update for a batch.
+The loops share it. It adds the waiting to the pool of own experience: generation waits for room there, the update for an entry.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class Progress:
         self.history.resume(state)
 
     async def room_to_generate(self) -> None:
-        """Wait until a batch begun now would not be too stale at its use."""
+        """Wait until a generation begun now would not be too stale at its use."""
         await self._until(lambda: self.pool.has_room)
 
     def put_own(self, own: OwnExperience) -> None:

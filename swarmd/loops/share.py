@@ -1,4 +1,4 @@
-"""Share: sign each batch of own rollouts and hand it to the network. Peers are never waited for.
+"""Share: sign batches of own rollouts and hand them to the network. Peers are never waited for.
 
 The outbox is bounded: when the network is away it fills, and generation waits for room rather than pile up text nobody got.
 """
@@ -11,7 +11,7 @@ import trio
 
 from swarmd.clients.network import Network
 from swarmd.errors import LocalError
-from swarmd.loops.generate import OwnBatch
+from swarmd.loops.generate import OwnRollouts
 from swarmd.loops.history import History
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 # A network child that died is back within seconds; later the batch is of no use to anybody.
 ATTEMPTS_MAX = 3
 RETRY_S = 1.0
-# Generation batches waiting to be shared. At one, a restart of the network stalls generation at once.
+# Generations waiting to be shared. At one, a restart of the network stalls generation at once.
 OUTBOX_MAX = 8
 
 
@@ -31,7 +31,7 @@ OUTBOX_MAX = 8
 class Share:
     """The sharing loop; ends when the outbox is closed. `on_message` gets each message, `network` may be missing."""
 
-    outbox: trio.MemoryReceiveChannel[OwnBatch]
+    outbox: trio.MemoryReceiveChannel[OwnRollouts]
     network: Network | None
     identity: Identity
     manifest: Manifest
@@ -44,8 +44,8 @@ class Share:
         async for own in self.outbox:
             await self.once(own)
 
-    async def once(self, own: OwnBatch) -> None:
-        """Share one batch, in as many messages as it takes."""
+    async def once(self, own: OwnRollouts) -> None:
+        """Share one generation, in as many messages as it takes."""
         batches, num_too_large = split(own.rollouts, self.manifest.limits)
         if num_too_large:
             self.metrics.buffer_discarded.labels("too_large").inc(num_too_large)
@@ -53,7 +53,7 @@ class Share:
         for batch in batches:
             await self._publish(batch, own)
 
-    async def _publish(self, batch: RolloutBatch, own: OwnBatch) -> None:
+    async def _publish(self, batch: RolloutBatch, own: OwnRollouts) -> None:
         message = self.identity.seal(
             batch,
             created_ms=own.created_ms,

@@ -62,7 +62,7 @@ class CanaryShown:
 @dataclass
 class Shown:
     """`dropped` are batches that `ingest` left unscored, by reason. The errors of `generate` and of the last checkpoint stand until
-    a generation batch and a checkpoint succeed.
+    a generation and a checkpoint succeed.
     """
 
     network: NetworkShown = field(default_factory=NetworkShown)

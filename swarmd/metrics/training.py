@@ -16,7 +16,7 @@ class TrainingMetrics(Series):
             "generate_completions", "Own completions by how they ended.", finish=FINISHES
         )
         self.generate_tokens = self._counter("generate_tokens", "Tokens of own generation.", kind=TOKEN_KINDS)
-        self.generate_seconds = self._histogram("generate_batch_seconds", "One generation batch.")
+        self.generate_seconds = self._histogram("generate_batch_seconds", "One generation.")
         self.weight_sync_seconds = self._histogram(
             "generate_weight_sync_seconds", "New weights into an engine that keeps its own."
         )

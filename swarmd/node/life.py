@@ -23,7 +23,7 @@ from swarmd.control.http import BODY_BYTES_MAX, Service
 from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.fair.inbox import Inbox
 from swarmd.files.datadir import DataDir, Lock
-from swarmd.loops.generate import OwnBatch
+from swarmd.loops.generate import OwnRollouts
 from swarmd.loops.observe import measure_lag
 from swarmd.loops.ports import Say
 from swarmd.loops.share import OUTBOX_MAX
@@ -224,7 +224,7 @@ async def _signals(node: Node, everything: trio.CancelScope) -> None:
 
 async def _run_loops(node: Node, ingest: Callable[[Accepted], None], inbox: Inbox) -> None:
     """The four verbs and the observer, until the update loop is done."""
-    outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](OUTBOX_MAX)
+    outbox_in, outbox_out = trio.open_memory_channel[OwnRollouts](OUTBOX_MAX)
     network = node.network
     exchanges = network is not None or node.config.experience.source == "own"
 

@@ -124,7 +124,7 @@ def health(about: About, progress: Progress, workers: Mapping[str, Worker]) -> l
         if not worker.up
     ]
     if error := shown.generate_error:
-        text = f"The last generation batch was lost: {error.what}."
+        text = f"The last generation was lost: {error.what}."
         warnings.append(_warning("generation_failing", text, error.fix or "It is tried again."))
     if shown.canary.fell:
         fix = "docs/guards.md says what to look at; experience.mix = I/0 shuts others out."

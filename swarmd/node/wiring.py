@@ -24,7 +24,7 @@ from swarmd.loops.canary.memory import Bounds, Memory
 from swarmd.loops.canary.watch import Unwatched
 from swarmd.loops.evaluate import HELD_OUT_AUTHOR, Evaluate, Evaluations
 from swarmd.loops.externals import Admitted, Draw, Externals
-from swarmd.loops.generate import Generate, OwnBatch
+from swarmd.loops.generate import Generate, OwnRollouts
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.observe import Observe
 from swarmd.loops.report import Report
@@ -35,7 +35,7 @@ from swarmd.node.parts import Node
 from swarmd.protocol.seen import Seen
 
 
-def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -> Generate:
+def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnRollouts] | None) -> Generate:
     """The generation loop; `outbox` None shares nothing."""
     experience, seeds = node.config.experience, Seeds(node.seed, node.manifest.digest)
     ask = Ask(
@@ -60,7 +60,7 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
         now_ms=node.now_ms,
         num_rollouts=experience.num_local,
         num_completions=experience.completions,
-        batches_max=experience.dynamic_sampling,
+        generations_max=experience.dynamic_sampling,
         reward_spread_min=experience.reward_spread_min,
     )
 
@@ -68,7 +68,7 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnBatch] | None) -
 def make_share(
     node: Node,
     network: Network | None,
-    outbox: trio.MemoryReceiveChannel[OwnBatch],
+    outbox: trio.MemoryReceiveChannel[OwnRollouts],
     ingest: Callable[[bytes], None],
 ) -> Share:
     """The sharing loop; `ingest` gets the node's own messages where they stand in for external ones."""

@@ -166,7 +166,7 @@ def gaps(rounds: Iterable[int]) -> list[int]:
 
 def words_of_trouble(output: str) -> Counter[str]:
     """What a node says only when a round, a batch or a child of its own is lost."""
-    signs = ("failed and was skipped", "generation batch lost", "Traceback", "child lost")
+    signs = ("failed and was skipped", "a generation is lost", "Traceback", "child lost")
     return Counter({sign: output.count(sign) for sign in signs if sign in output})
 
 

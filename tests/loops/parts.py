@@ -25,7 +25,7 @@ from swarmd.loops.canary.memory import Bounds, Memory
 from swarmd.loops.canary.watch import Unwatched, Watch
 from swarmd.loops.evaluate import Evaluate, Evaluations
 from swarmd.loops.externals import Draw, Externals
-from swarmd.loops.generate import Generate, OwnBatch
+from swarmd.loops.generate import Generate, OwnRollouts
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.progress import Progress
 from swarmd.loops.record import Round
@@ -147,7 +147,7 @@ class Loops:
         return Ask(self.scoring, self.manifest, ME.public_key, self.seeds, self.reserve, inline)
 
     def generate(
-        self, *, outbox: trio.MemorySendChannel[OwnBatch] | None = None, batches_max: int = 1
+        self, *, outbox: trio.MemorySendChannel[OwnRollouts] | None = None, generations_max: int = 1
     ) -> Generate:
         return Generate(
             generator=self.generating,
@@ -162,10 +162,10 @@ class Loops:
             now_ms=lambda: MS,
             num_rollouts=4,
             num_completions=2,
-            batches_max=batches_max,
+            generations_max=generations_max,
         )
 
-    def share(self, outbox: trio.MemoryReceiveChannel[OwnBatch]) -> Share:
+    def share(self, outbox: trio.MemoryReceiveChannel[OwnRollouts]) -> Share:
         return Share(
             outbox, Network(self.network), ME, self.manifest, "fake", self.progress.history, self.metrics
         )

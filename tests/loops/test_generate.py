@@ -11,7 +11,7 @@ import trio.testing
 
 from swarmd.clients.policy import Generated
 from swarmd.errors import ChildDied, DiskFull, LocalError
-from swarmd.loops.generate import OwnBatch
+from swarmd.loops.generate import OwnRollouts
 from swarmd.node.status import health
 from swarmd.protocol.rules import validate
 from swarmd.protocol.seen import Seen
@@ -26,7 +26,7 @@ HALF_HELD_OUT = MANIFEST.model_copy(update={"held_out_per_mille": 500})
 
 async def test_a_batch_goes_to_the_swarm_and_scored_to_the_update() -> None:
     loops = Loops()
-    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    outbox, shared = trio.open_memory_channel[OwnRollouts](1)
     await loops.generate(outbox=outbox).once()
     own = await loops.progress.take_own()
     assert own is not None
@@ -78,7 +78,7 @@ async def test_a_counter_that_cannot_be_written_down_is_not_used() -> None:
 
 async def test_rollouts_are_shared_before_they_are_scored() -> None:
     loops = Loops()
-    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    outbox, shared = trio.open_memory_channel[OwnRollouts](1)
     loops.scorer.fail("score", LocalError("the scorer is ill"))
     with pytest.raises(LocalError):
         await loops.generate(outbox=outbox).once()
@@ -87,7 +87,7 @@ async def test_rollouts_are_shared_before_they_are_scored() -> None:
 
 async def test_a_full_outbox_holds_generation_up(autojump_clock: trio.testing.MockClock) -> None:
     loops = Loops(staleness_max=16)
-    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    outbox, shared = trio.open_memory_channel[OwnRollouts](1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(loops.generate(outbox=outbox).run)
         await trio.testing.wait_all_tasks_blocked()
@@ -162,14 +162,14 @@ async def test_a_logprob_that_is_no_number_is_not_claimed(value: float | None) -
         return result
 
     loops.generator.generate = generate  # type: ignore[method-assign]
-    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    outbox, shared = trio.open_memory_channel[OwnRollouts](1)
     await loops.generate(outbox=outbox).once()
     assert shared.receive_nowait().rollouts[0].completions[0].logprob_sum is None
 
 
 async def test_log_probs_of_tokens_stay_in_this_node() -> None:
     loops = Loops()
-    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    outbox, shared = trio.open_memory_channel[OwnRollouts](1)
     await loops.generate(outbox=outbox).once()
     own = loops.progress.pool.take().rollouts[0].completions[0]
     assert own.token_logps == (-0.5, -0.5)
@@ -223,7 +223,7 @@ async def test_own_rewards_are_this_nodes_capability() -> None:
 async def test_own_text_longer_than_the_wire_allows_is_learnt_from_and_not_shared() -> None:
     loops = Loops()
     loops.generator.texts = [" " * (COMPLETION_BYTES_MAX + 1), GOOD]
-    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    outbox, shared = trio.open_memory_channel[OwnRollouts](1)
     await loops.generate(outbox=outbox).once()
     assert shared.receive_nowait().rollouts == ()
     assert loops.count("buffer_discarded_total", reason="too_large") == 4
@@ -235,7 +235,7 @@ async def test_a_network_that_stays_away_costs_the_sharing_and_not_the_training(
 ) -> None:
     # given an outbox that nobody empties
     loops = Loops(staleness_max=9)
-    outbox, _shared = trio.open_memory_channel[OwnBatch](1)
+    outbox, _shared = trio.open_memory_channel[OwnRollouts](1)
     generate = loops.generate(outbox=outbox)
     # when
     for _ in range(3):
@@ -249,7 +249,7 @@ async def test_a_network_that_is_kept_busy_costs_a_tenth_of_the_time(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     loops = Loops(staleness_max=9)
-    outbox, shared = trio.open_memory_channel[OwnBatch](1)
+    outbox, shared = trio.open_memory_channel[OwnRollouts](1)
     generate = loops.generate(outbox=outbox)
 
     async def take_one_in_five_seconds() -> None:

@@ -4,7 +4,7 @@ import trio
 import trio.testing
 
 from swarmd.errors import ChildDied, LocalError
-from swarmd.loops.generate import OwnBatch
+from swarmd.loops.generate import OwnRollouts
 from swarmd.protocol.rules import Verdict, validate
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.types import Completion, Rollout
@@ -12,18 +12,18 @@ from tests.loops.fakes import GOOD, MS
 from tests.loops.parts import MANIFEST, ME, Loops
 
 
-def own(num: int = 2, *, text: str = GOOD, version: int = 3) -> OwnBatch:
+def own(num: int = 2, *, text: str = GOOD, version: int = 3) -> OwnRollouts:
     completions = (Completion(text=text, finished=True),) * 2
-    return OwnBatch(
+    return OwnRollouts(
         tuple(Rollout(dataset=0, counter=counter, completions=completions) for counter in range(num)),
         MS,
         version,
     )
 
 
-async def share(loops: Loops, *batches: OwnBatch) -> None:
+async def share(loops: Loops, *batches: OwnRollouts) -> None:
     """Share these and end."""
-    into, outbox = trio.open_memory_channel[OwnBatch](len(batches))
+    into, outbox = trio.open_memory_channel[OwnRollouts](len(batches))
     for batch in batches:
         into.send_nowait(batch)
     into.close()
@@ -55,7 +55,7 @@ async def test_a_batch_too_large_for_one_message_is_split() -> None:
         )
         for counter in range(40)
     )  # fmt: skip
-    await share(loops, OwnBatch(rollouts, MS, 0))
+    await share(loops, OwnRollouts(rollouts, MS, 0))
     messages = [args["data"] for args in loops.network.asked("publish")]
     assert max(map(len, messages)) <= MANIFEST.limits.message_bytes_max
     assert loops.progress.history.num_shared == 40
@@ -97,7 +97,7 @@ async def test_a_network_that_stays_away_costs_one_batch(autojump_clock: trio.te
 async def test_generation_goes_on_without_a_network(autojump_clock: trio.testing.MockClock) -> None:
     loops = Loops()
     loops.network.fail("publish", *[ChildDied("gone")] * 300)
-    into, outbox = trio.open_memory_channel[OwnBatch](2)
+    into, outbox = trio.open_memory_channel[OwnRollouts](2)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(loops.generate(outbox=into).run)
         nursery.start_soon(loops.share(outbox).run)

@@ -14,7 +14,7 @@ from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.schema import Whose
 from swarmd.experiment.cell import Cell, NodeSpec
 from swarmd.experiment.run_cell import run_cell
-from swarmd.loops.generate import OwnBatch
+from swarmd.loops.generate import OwnRollouts
 from swarmd.protocol.types import Completion, Rollout
 from tests.experience.batches import NOW_MS, UNINFORMATIVE, add, author, open_buffer
 from tests.loops.fakes import GOOD, MS
@@ -78,11 +78,11 @@ def test_what_the_control_left_in_the_buffer_is_not_drawn_as_somebody_elses(tmp_
 
 async def test_without_a_network_own_messages_still_reach_the_buffer() -> None:
     loops, messages = Loops(), list[bytes]()
-    into, outbox = trio.open_memory_channel[OwnBatch](1)
+    into, outbox = trio.open_memory_channel[OwnRollouts](1)
     share = loops.share(outbox)
     share.network, share.on_message = None, messages.append
     completions = (Completion(text=GOOD, finished=True),) * 2
-    into.send_nowait(OwnBatch((Rollout(dataset=0, counter=0, completions=completions),), MS, 0))
+    into.send_nowait(OwnRollouts((Rollout(dataset=0, counter=0, completions=completions),), MS, 0))
     into.close()
     await share.run()
     assert len(messages) == 1

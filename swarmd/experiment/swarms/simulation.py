@@ -39,7 +39,7 @@ from swarmd.experiment.swarms.models import model_setting
 from swarmd.experiment.swarms.workers import InProcess, SharedScorer
 from swarmd.files.atomic import write_atomically
 from swarmd.files.datadir import DataDir
-from swarmd.loops.generate import Generate, OwnBatch
+from swarmd.loops.generate import Generate, OwnRollouts
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.share import Share
 from swarmd.loops.update import Update
@@ -85,7 +85,7 @@ class SimulatedNode:
     share: Share
     ingest: Ingest
     update: Update
-    outbox: trio.MemoryReceiveChannel[OwnBatch]
+    outbox: trio.MemoryReceiveChannel[OwnRollouts]
     inbox: deque[bytes]
     rng: random.Random
 
@@ -219,7 +219,7 @@ class Simulation:
             generation=InProcess(_policy_of(node)),
             network=InProcess(self._gossip_of(node.manifest).join(node.identity.peer_id, emit)),
         )
-        outbox_in, outbox_out = trio.open_memory_channel[OwnBatch](math.inf)
+        outbox_in, outbox_out = trio.open_memory_channel[OwnRollouts](math.inf)
         _, never = trio.open_memory_channel[bytes](0)
         rng = random.Random(f"swarmd experiment time {self._cell.seed} {number}")
         return SimulatedNode(

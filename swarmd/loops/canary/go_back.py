@@ -78,7 +78,7 @@ class Canary:
         """Whether the policy version that own rollouts were generated with was taken back since.
 
         The other generation child may not have got the earlier weights, or the learner may have lost them with its return: then all
-        later rollouts would be refused, too, and so both are looked after here. Own rollouts set the pace: each batch asks once.
+        later rollouts would be refused, too, and so both are looked after here. Own rollouts set the pace: each entry asks once.
         """
         unsaved = (training.saved_round or 0) < self.returned_in
         if version >= self.oldest_version and not unsaved:
