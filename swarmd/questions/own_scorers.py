@@ -22,8 +22,9 @@ def score_binary_matrix(answer: str, item: Item) -> float:
     """1 for the matrix as text, 0.1 for it as a list of lists."""
     if answer == item["answer"]:
         return 1.0
-    rows = _parse_list(answer)
-    if not all(isinstance(row, list) and all(type(cell) is int for cell in row) for row in rows):
+    given = _parse_list(answer)
+    rows = [row for row in given if isinstance(row, list) and all(type(cell) is int for cell in row)]
+    if len(rows) < len(given):
         raise Refused
     return 0.1 if "\n".join(" ".join(map(str, row)) for row in rows) == item["answer"] else 0.0
 

@@ -11,8 +11,8 @@ from pydantic import Field
 from swarmd.recent import Recent
 
 # What a file of standings may hold (`standings_file`).
-Count = Annotated[int, Field(ge=0, lt=2**53)]
-Amount = Annotated[float, Field(ge=0, lt=2**53)]
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
+Amount = Annotated[float, Field(strict=True, ge=0, lt=2**53)]
 
 # Peers remembered: those with the newest offence. A peer that wants to be forgotten needs so many other offenders, and each of
 # them costs a handshake, which is more than a new identity costs.

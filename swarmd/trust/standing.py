@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from swarmd.recent import Recent
 from swarmd.trust.evidence import POINTS, Evidence
@@ -50,8 +50,8 @@ class Ban:
 
     since_s: Amount
     until_s: Amount | None
-    by_operator: bool
-    reason: Annotated[str, Field(max_length=REASON_CHARS_MAX)]
+    by_operator: StrictBool
+    reason: Annotated[str, Field(strict=True, max_length=REASON_CHARS_MAX)]
 
     def holds(self, now_s: float) -> bool:
         """Whether it has not run out."""

@@ -81,7 +81,7 @@ def _table(kind: type[Entry], entries: Iterable[dict[str, str]]) -> list[tuple[b
     entries = list(entries)
     if not all(entry.keys() >= names for entry in entries):
         raise KeyError("a field is missing")
-    return [(key_of(entry.pop("peer_id")), adapter.validate_python(entry, strict=True)) for entry in entries]
+    return [(key_of(entry.pop("peer_id")), adapter.validate_python(entry)) for entry in entries]
 
 
 def _bounded(ban: Ban, now_s: float) -> Ban:

@@ -46,14 +46,13 @@ RPC_OVERHEAD_BYTES = 4096
 class HardenedPubsub(ReaderPubsub, PeerStreamsPubsub, SubscriptionPubsub):
     """Pubsub for a public network; takes the arguments of py-libp2p's `Pubsub`. The message id stays the default one (T10)."""
 
-    seen_messages: SeenCache
-
     def __init__(self, host: IHost, router: IPubsubRouter, **settings: object) -> None:
         self.counters = Counters(PUBSUB_COUNTERS)
         super().__init__(host, router, **settings)
         self.counter = first_seqno()
-        self.seen_messages.stop()
-        self.seen_messages = SeenCache(self.seen_messages.ttl)
+        stock = vars(self)["seen_messages"]
+        stock.stop()
+        self.seen_messages = SeenCache(stock.ttl)
 
     async def publish(self, topic_id: str | list[str], data: bytes) -> Verdict:
         """Sign, judge, deliver and send a message; returns our own validator's verdict.

@@ -15,7 +15,9 @@ from libp2p.pubsub.pubsub import Pubsub
 from swarmd.protocol.rules import Verdict
 from swarmd.swarm.hardening.counters import Counters, contained
 
-Validator = Callable[[ID, rpc_pb2.Message], Awaitable[Verdict]]  # (forwarder's peer id, message) -> verdict
+Validator = Callable[
+    [ID, rpc_pb2.Message], Awaitable[Verdict | None]
+]  # (forwarder's peer id, message) -> verdict
 
 
 class VerdictPubsub(Pubsub):  # type: ignore[misc]
@@ -41,7 +43,7 @@ class VerdictPubsub(Pubsub):  # type: ignore[misc]
                 self.counters.count("validator_timeout")
         return verdict
 
-    async def _ask(self, forwarder: ID, message: rpc_pb2.Message) -> Verdict:
+    async def _ask(self, forwarder: ID, message: rpc_pb2.Message) -> Verdict | None:
         for topic in message.topicIDs:
             if topic in self._verdict_validators:
                 return await self._verdict_validators[topic](forwarder, message)
