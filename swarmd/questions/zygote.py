@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from swarmd.errors import SwarmdError
+from swarmd.errors import Failure, SwarmdError
 from swarmd.questions import sandbox, worker
 from swarmd.questions.channel import Channel
 from swarmd.questions.family import Item
@@ -172,7 +172,7 @@ def main(argv: list[str]) -> None:
             zygote = Zygote(channel, setup)
             goldens = zygote.prepare()
         except SwarmdError as error:
-            channel.send([[], [type(error).__name__, error.what, error.why, error.fix]])
+            channel.send([[], Failure.of(error)])
             return
         channel.send([goldens, None])
         zygote.serve()

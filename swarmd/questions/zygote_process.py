@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import swarmd
 from swarmd.clients.scorer import Address, ScoreItem
-from swarmd.errors import BY_NAME, LocalError
+from swarmd.errors import Failure, LocalError
 from swarmd.questions.channel import Channel
 from swarmd.questions.extract import AnswerFormat
 from swarmd.questions.regenerate import DatasetChoice
@@ -132,8 +132,7 @@ class ZygoteProcess:
             ) from error
         if refused:
             self.close()
-            kind, *words = refused
-            raise BY_NAME.get(kind, LocalError)(*words)
+            raise Failure(*refused).error()
         return list(goldens)
 
     # Each of these raises ZygoteDied: no answer within `ANSWER_S_MAX`, the zygote ended, or another came after it.
