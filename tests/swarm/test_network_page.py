@@ -61,6 +61,18 @@ def test_the_page_has_gossipsubs_parameters():
     assert host.PUBSUB_OPTIONS["strict_signing"]
 
 
+def test_what_stock_gossipsub_does_by_itself_is_off():
+    """Its own extensions slow the heartbeat to 30 s, drop honest messages past ten a second, and dial what strangers sign."""
+    router = host.build(
+        bytes(32), parse_listen("/ip4/127.0.0.1/tcp/0"), None, host.NetworkLimits(), "topic"
+    ).gossipsub
+    assert not router.adaptive_gossip_enabled
+    assert not router.spam_protection_enabled
+    assert not router.eclipse_protection_enabled
+    assert not router.do_px
+    assert row("ids remembered from IDONTWANT") == [router.max_idontwant_messages]
+
+
 def test_the_page_has_the_bounds_of_the_fields_of_an_rpc():
     assert row("`publish`") == [rpc_bounds.MESSAGES_MAX]
     assert row("its `from`")[0] == rpc_bounds.FROM_BYTES
