@@ -209,7 +209,3 @@ def test_every_setting_is_described() -> None:
     rows = [line for line in reference().splitlines() if line.startswith("| `")]
     assert len(rows) == len(known_keys())
     assert all(row.rstrip(" |").endswith(".") for row in rows)
-
-
-def test_the_sandboxs_former_word_names_the_new_one() -> None:
-    assert "auto is now called best-effort" in refused(flags={"questions.sandbox": "auto"})

@@ -5,18 +5,20 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from swarmd.cli.options import config_options, data_dir_option, flags_of, load, setting
-from swarmd.cli.printable import printable
+from swarmd.cli.options import NodeOptions, pass_node, settings
+from swarmd.cli.printable import columns, printable
 from swarmd.errors import ConfigError
 
 if TYPE_CHECKING:
     from swarmd.contribute.check import Checked, Review
     from swarmd.contribute.desk import Desk
+    from swarmd.contribute.lines import Problem
     from swarmd.contribute.send import Delivery
+    from swarmd.loops.ask import Question
     from swarmd.protocol.manifest import Manifest
 
 PROBLEMS_SHOWN = 20
@@ -52,59 +54,54 @@ QUESTION_WIDTH = 44
     metavar="S",
     help="Seconds to wait for a peer.",
 )
-@setting(
-    "--swarm",
-    "swarm.name",
-    metavar="NAME|FILE",
-    help="The swarm's manifest. [default: the running node's, else as configured]",
-)
-@setting(
-    "--bootstrap",
-    "swarm.bootstrap",
-    multiple=True,
-    metavar="ADDR",
-    help="Multiaddr with /p2p/ of a peer to join through; repeatable.",
-)
-@data_dir_option
-@config_options
-def contribute(file: str | None, num: int | None, **options: Any) -> None:
+@settings("--swarm", "--bootstrap")
+@pass_node
+def contribute(
+    node: NodeOptions,
+    file: str | None,
+    num: int | None,
+    tasks: str | None,
+    check: bool,
+    everything: bool,
+    policy: str,
+    patience_s: float,
+) -> None:
     """Join with answers written by hand or by any other model.
 
     With --ask, print questions of your own as JSON lines; fill in `completions`, several to each question. With FILE (- for
     standard input), check and score the answers as every receiver will, and share them: through the node that runs in the data
-    directory, else by joining for as long as it takes.
+    directory, else by joining for as long as it takes. A running node also says which swarm that is.
     """
     if (file is None) == (num is None):
         raise click.UsageError("name a FILE of answers, or ask for questions with --ask N")
-    if options["tasks"] and num is None:
+    if tasks and num is None:
         raise click.UsageError("--tasks goes with --ask")
-    policy = require_name(options["policy"])
+    require_name(policy)
 
     import trio
 
     from swarmd.contribute.desk import open_desk
-    from swarmd.files.datadir import claim, locate
+    from swarmd.files.datadir import claim
 
-    data_dir = locate(options["data_dir"])
-    claim(data_dir)
-    config = load(flags_of(options), options["config_path"], data_dir)
-    with open_desk(config, data_dir, swarm_named=bool(options["swarm__name"]), say=_note) as desk:
+    claim(node.place)
+    named = "swarm.name" in node.own
+    with open_desk(node.config(), node.place, swarm_named=named, say=_note) as desk:
         if num is not None:
-            tasks = [name.strip() for name in (options["tasks"] or "").split(",") if name.strip()]
-            _print_questions(desk, trio.run(desk.ask, num, tasks))
+            names = [name.strip() for name in (tasks or "").split(",") if name.strip()]
+            _print_questions(desk, trio.run(desk.ask, num, names))
             return
         assert file is not None
-        rollouts = _checked(desk, file, everything=options["everything"])
-        if options["check"] or not rollouts:
+        rollouts = _checked(desk, file, everything=everything)
+        if check or not rollouts:
             return
 
         async def send() -> "list[Delivery]":
-            return await desk.send(rollouts, policy=policy, patience_s=options["patience_s"])
+            return await desk.send(rollouts, policy=policy, patience_s=patience_s)
 
         click.echo(sent_line(trio.run(send), desk))
 
 
-def require_name(policy: str) -> str:
+def require_name(policy: str) -> None:
     """The name that travels in the header: printable ASCII, as long as the wire takes. Raises ConfigError."""
     from swarmd.protocol.types import POLICY_NAME_MAX
 
@@ -114,7 +111,6 @@ def require_name(policy: str) -> str:
             f"a name has 1 to {POLICY_NAME_MAX} printable ASCII characters",
             "choose another",
         )
-    return policy
 
 
 def _note(line: str) -> None:
@@ -124,7 +120,7 @@ def _note(line: str) -> None:
 # ---------------------------------------------------------------- asking
 
 
-def _print_questions(desk: "Desk", questions: Sequence[Any]) -> None:
+def _print_questions(desk: "Desk", questions: "Sequence[Question]") -> None:
     from swarmd.contribute.lines import blank
 
     for question in questions:
@@ -157,8 +153,8 @@ def _checked(desk: "Desk", name: str, *, everything: bool) -> "list[Checked]":
     from swarmd.contribute.check import Review
     from swarmd.contribute.lines import read_lines
 
-    with _opened(name) as stream:
-        lines, problems = read_lines(stream)
+    with _opened(name) as answers:
+        lines, problems = read_lines(answers)
     result = Review() if problems else trio.run(desk.review, lines)
     if result.checked:
         click.echo("\n".join(table(desk.manifest, result.checked)))
@@ -185,7 +181,7 @@ def _opened(name: str) -> BinaryIO:
         raise ConfigError(f"cannot read {printable(name)}", str(error.strerror), "check the name") from None
 
 
-def _faulty(name: str, problems: Sequence[Any]) -> ConfigError:
+def _faulty(name: str, problems: "Sequence[Problem]") -> ConfigError:
     shown = [f"line {line}: {what}" for line, what in sorted(problems)[:PROBLEMS_SHOWN]]
     if len(problems) > PROBLEMS_SHOWN:
         shown.append(f"and {len(problems) - PROBLEMS_SHOWN} more")
@@ -207,10 +203,7 @@ def table(manifest: "Manifest", checked: "Sequence[Checked]") -> list[str]:
                 _worth(one),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    return columns(rows)
 
 
 def _short(prompt: str) -> str:

@@ -1,12 +1,11 @@
 """`swarmd doctor`: what would happen, and why, without starting a node. One command a topic."""
 
 import json
-from typing import Any
 
 import click
 
-from swarmd.cli.options import config_options, data_dir_option, flags_of, json_option, load, setting
-from swarmd.files.datadir import inspect, locate
+from swarmd.cli.options import NodeOptions, json_option, pass_node, settings
+from swarmd.files.datadir import inspect
 
 
 @click.group()
@@ -15,23 +14,10 @@ def doctor() -> None:
 
 
 @doctor.command()
-@setting(
-    "--model",
-    "policy.model",
-    metavar="NAME",
-    help="tiny, Qwen2.5-0.5B, a hub id, or a folder. [default: as configured]",
-)
-@setting(
-    "--device",
-    "policy.device",
-    metavar="NAME",
-    help="auto, cpu, cuda, cuda:N or mps. [default: as configured]",
-)
-@setting("--plan", "policy.plan", metavar="NAME", help="What --plan would mean. [default: auto]")
-@data_dir_option
-@config_options
+@settings("--model", "--device", "--plan")
 @json_option
-def memory(as_json: bool, **options: Any) -> None:
+@pass_node
+def memory(node: NodeOptions, as_json: bool) -> None:
     """What a model needs, what is free, every plan, and the one a start would take; nothing is downloaded."""
     from swarmd.errors import ModelUnavailable
     from swarmd.node.children import count_gpus, place
@@ -39,9 +25,8 @@ def memory(as_json: bool, **options: Any) -> None:
     from swarmd.policy.model.resolve import resolve_device, resolve_model
     from swarmd.policy.plans.words import document, required, screen
 
-    directory = locate(options["data_dir"])
-    inspect(directory)
-    config = load(flags_of(options), options["config_path"], directory)
+    inspect(node.place)
+    config = node.config()
     found = resolve_model(config.policy.model)
     device = resolve_device(config.policy.device, config.policy.model)
     placement = place(config.policy.placement, device, count_gpus(), config.update.devices)
@@ -52,7 +37,5 @@ def memory(as_json: bool, **options: Any) -> None:
             "its config.json names its sizes in a way that is not known here",
             "a node starts with it all the same, under plan resident",
         )
-    shown = document if as_json else screen
-    told = shown(choice, found.name)
-    click.echo(json.dumps(told, indent=2) if as_json else told)
+    click.echo(json.dumps(document(choice, found.name), indent=2) if as_json else screen(choice, found.name))
     required(choice)

@@ -1,16 +1,13 @@
 """`swarmd status`, `id`, `stop`, `healthcheck`: what a running node says of itself."""
 
-import json
 import math
 import sys
 from typing import Any
 
 import click
 
-from swarmd.cli.options import data_dir_option, json_option
-from swarmd.cli.printable import printable, readable
-from swarmd.control.client import ask
-from swarmd.files.datadir import locate
+from swarmd.cli.options import NodeOptions, data_dir_option, echo, json_option, pass_node
+from swarmd.cli.printable import columns, printable, readable
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -18,47 +15,47 @@ BARS = "▁▂▃▄▅▆▇█"
 @click.command()
 @data_dir_option
 @json_option
-def status(data_dir: str | None, as_json: bool) -> None:
+@pass_node
+def status(node: NodeOptions, as_json: bool) -> None:
     """One screen: model, round, reward, buffer, peers, health."""
-    document = ask(locate(data_dir).socket, "/v1/status")
-    click.echo(json.dumps(document, indent=2) if as_json else readable(status_screen(document)))
+    echo(node.ask("/v1/status"), as_json, status_screen)
 
 
 @click.command("id")
 @data_dir_option
 @json_option
-def show_id(data_dir: str | None, as_json: bool) -> None:
+@pass_node
+def show_id(node: NodeOptions, as_json: bool) -> None:
     """The node's peer id and the addresses to give to others."""
-    document = ask(locate(data_dir).socket, "/v1/id")
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
-        return
-    click.echo(
-        readable(
-            f"peer id     {document['peer_id']}\npublic key  {document['public_key']}\nswarm       {document['swarm']}"
-        )
-    )
-    for address in document["addresses"]:
-        click.echo(f"address     {printable(address)}")
+    echo(node.ask("/v1/id"), as_json, id_screen)
 
 
 @click.command()
 @click.option("--evaluate", is_flag=True, help="Measure the policy on the held-out questions first.")
 @data_dir_option
-def stop(evaluate: bool, data_dir: str | None) -> None:
+@pass_node
+def stop(node: NodeOptions, evaluate: bool) -> None:
     """Stop the node after the round under way."""
-    ask(locate(data_dir).socket, f"/v1/stop?evaluate={int(evaluate)}", method="POST")
+    node.ask(f"/v1/stop?evaluate={int(evaluate)}", method="POST")
     click.echo("stopping after this round")
 
 
 @click.command()
 @data_dir_option
-def healthcheck(data_dir: str | None) -> None:
+@pass_node
+def healthcheck(node: NodeOptions) -> None:
     """For scripts and containers: exit 0 healthy, 1 not, 3 not running."""
-    document = ask(locate(data_dir).socket, "/v1/status")
+    document = node.ask("/v1/status")
     down = [name for name, worker in document["workers"].items() if not worker["up"]]
     click.echo(printable(f"not healthy: {', '.join(down)} down") if down else "healthy")
     sys.exit(1 if down else 0)
+
+
+def id_screen(document: dict[str, Any]) -> str:
+    """The id document for people."""
+    rows = [(name, document[name.replace(" ", "_")]) for name in ("peer id", "public key", "swarm")]
+    rows += [("address", address) for address in document["addresses"]]
+    return "\n".join(f"{name:<10}  {printable(value, 300)}" for name, value in rows)
 
 
 def status_screen(document: dict[str, Any]) -> str:
@@ -98,7 +95,7 @@ def status_screen(document: dict[str, Any]) -> str:
         )
     if not document["health"]:
         lines.append("Health   ok")
-    return "\n".join(lines)
+    return readable("\n".join(lines))
 
 
 def trust_line(trust: dict[str, Any]) -> str:
@@ -132,11 +129,7 @@ def peers_table(rows: list[dict[str, Any]]) -> str:
         )
         for row in rows
     ]
-    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    )
+    return "\n".join(columns(table))
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -2,28 +2,25 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
-from swarmd.cli.options import config_options, data_dir_option, flags_of, load, setting
-from swarmd.files.datadir import inspect, locate
+from swarmd.cli.options import NodeOptions, pass_node, settings
+from swarmd.files.datadir import inspect
 
 
 @click.command()
 @click.argument("directory")
-@data_dir_option
-@config_options
-@setting("--model", "policy.model", metavar="NAME", help="The model the node was started with.")
-def export(directory: str, **options: Any) -> None:
-    """Write the newest checkpoint as a Hugging Face folder."""
+@settings("--model")
+@pass_node
+def export(node: NodeOptions, directory: str) -> None:
+    """Write the newest checkpoint as a Hugging Face folder. Name the model that the node was started with."""
     from swarmd.policy.model.resolve import resolve_model
     from swarmd.policy.state.export import export_checkpoint
 
-    place = locate(options["data_dir"])
-    inspect(place)
-    config = load(flags_of(options), options["config_path"], place)
-    written = export_checkpoint(place.checkpoints, resolve_model(config.policy.model), Path(directory))
+    inspect(node.place)
+    model = resolve_model(node.config().policy.model)
+    written = export_checkpoint(node.place.checkpoints, model, Path(directory))
     click.echo(f"wrote {written} to {directory}; load it with transformers or vLLM")
 
 
@@ -33,14 +30,12 @@ def config() -> None:
 
 
 @config.command("show")
-@data_dir_option
-@config_options
-def show(**options: Any) -> None:
+@settings()
+@pass_node
+def show(node: NodeOptions) -> None:
     """The settings in force, as JSON."""
-    place = locate(options["data_dir"])
-    inspect(place)
-    loaded = load(flags_of(options), options["config_path"], place)
-    click.echo(json.dumps(loaded.model_dump(), indent=2))
+    inspect(node.place)
+    click.echo(json.dumps(node.config().model_dump(), indent=2))
 
 
 @config.command("reference")

@@ -5,6 +5,7 @@ string is read it is bounded already; this is the last gate, for what comes by a
 """
 
 import logging
+from collections.abc import Sequence
 
 # A screen of 200 lines of 100 characters. Half cuts the traceback of a nested failure, double only scrolls.
 READABLE_CHARS_MAX = 20_000
@@ -21,6 +22,12 @@ def readable(text: str) -> str:
         half = READABLE_CHARS_MAX // 2
         text = f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
     return "".join(c if c == "\n" or c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table's rows as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 class PrintableFormatter(logging.Formatter):

@@ -10,7 +10,6 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -28,7 +27,7 @@ SYSTEM_FILE = Path("/etc/swarmd/config.toml")
 
 def load_config(
     *,
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     environ: Mapping[str, str] = os.environ,
     path: Path | None = None,
     data_dir: Path | None = None,
@@ -44,10 +43,10 @@ def load_config(
     Raises:
         ConfigError: unreadable or malformed file, unknown key, bad value; the message names the key and where it came from.
     """
-    values: dict[str, dict[str, Any]] = {}
+    values: dict[str, dict[str, object]] = {}
     origin: dict[str, str] = {}
 
-    def put(key: str, value: Any, where: str) -> None:
+    def put(key: str, value: object, where: str) -> None:
         section, _, name = key.partition(".")
         values.setdefault(section, {})[name] = value
         origin[key] = where
@@ -88,7 +87,7 @@ def _files(path: Path | None, data_dir: Path | None) -> list[Path]:
     ]  # Path.exists raises where a folder is closed to us
 
 
-def _read_toml(file: Path) -> dict[str, Any]:
+def _read_toml(file: Path) -> dict[str, object]:
     try:
         return tomllib.loads(read_within(file, FILE_BYTES_MAX).decode())
     except OSError as error:
@@ -104,7 +103,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
         ) from None
 
 
-def _from_text(text: str) -> Any:
+def _from_text(text: str) -> object:
     """A value from a variable or flag: JSON where it is JSON, else the text."""
     try:
         value = json.loads(text)

@@ -1,6 +1,6 @@
 """Settings of the model and of its update."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -162,7 +162,7 @@ class UpdateSection(Section):
 
     @field_validator("external_logp_min")
     @classmethod
-    def _is_a_log_prob(cls, value: Any) -> Any:
+    def _is_a_log_prob(cls, value: str | float) -> str | float:
         if not isinstance(value, str) and not -1000 <= value <= 0:
             raise ValueError(
                 "external_logp_min is auto, off, or nats a token from -1000 to 0, for example -4"
@@ -171,5 +171,5 @@ class UpdateSection(Section):
 
     @field_validator("devices", mode="before")
     @classmethod
-    def _auto_is_no_list(cls, value: Any) -> Any:
+    def _auto_is_no_list(cls, value: object) -> object:
         return () if value == "auto" else listed(value)

@@ -1,7 +1,6 @@
 """The reference manual of all settings, written from their descriptions."""
 
 import json
-from typing import Any
 
 from swarmd.config.section import Section
 from swarmd.config.sections import Config
@@ -32,5 +31,5 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value)

@@ -1,9 +1,9 @@
 """What a group of settings is."""
 
 import unicodedata
-from typing import Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator
 
 # Control characters, NUL among them, and halves of surrogate pairs: no path, address or name of ours holds one.
 _NO_TEXT = frozenset({"Cc", "Cs"})
@@ -19,15 +19,18 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _is_plain_text(cls, value: Any) -> Any:
+    def _is_plain_text(cls, value: object) -> object:
         for text in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(text, str) and any(unicodedata.category(letter) in _NO_TEXT for letter in text):
                 raise ValueError("it holds a control character, or bytes that are not UTF-8")
         return value
 
 
-def listed(value: Any) -> Any:
+def listed(value: object) -> object:
     """One text with commas is a list."""
-    return (
-        tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-    )
+    if not isinstance(value, str):
+        return value
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+Listed = Annotated[tuple[str, ...], BeforeValidator(listed)]

@@ -4,7 +4,7 @@ The descriptions are the reference manual; `docs/reference/config.md` is generat
 """
 
 import re
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -15,7 +15,7 @@ from swarmd.config.model_sections import (
     PolicySettings,
     UpdateSection,
 )
-from swarmd.config.section import Section, listed
+from swarmd.config.section import Listed, Section
 from swarmd.config.trust_section import TrustSettings
 
 # The scorer takes this many questions at once (`swarmd.questions.service.ITEMS_MAX`).
@@ -104,19 +104,14 @@ class SwarmSettings(Section):
     announce: str = Field(
         "", description="The one multiaddr told to others, where it differs (port forwarding, containers)."
     )
-    bootstrap: tuple[str, ...] = Field((), description="Multiaddrs with /p2p/ of peers to join through.")
+    bootstrap: Listed = Field((), description="Multiaddrs with /p2p/ of peers to join through.")
     solo: bool = Field(False, description="No network at all: train on own rollouts only.")
-
-    @field_validator("bootstrap", mode="before")
-    @classmethod
-    def _one_text_is_a_list(cls, value: Any) -> Any:
-        return listed(value)
 
 
 class QuestionsSettings(Section):
     """The questions that this node asks, and the scoring of completions, other people's included."""
 
-    datasets: tuple[str, ...] = Field(
+    datasets: Listed = Field(
         (),
         description="The manifest's datasets, by name, whose questions this node asks (`--tasks`), by their weights among"
         " themselves; empty: all. Others' rollouts and the evaluation are on all, whatever stands here.",
@@ -132,18 +127,6 @@ class QuestionsSettings(Section):
         description="After this a scoring is killed: own answers count as zero reward, other people's are dropped, and have far"
         " less time (see [trust](../trust.md)).",
     )
-
-    @field_validator("sandbox", mode="before")
-    @classmethod
-    def _auto_has_another_name(cls, value: Any) -> Any:
-        if value == "auto":
-            raise ValueError("auto is now called best-effort")
-        return value
-
-    @field_validator("datasets", mode="before")
-    @classmethod
-    def _names_are_a_list(cls, value: Any) -> Any:
-        return listed(value)
 
 
 class EvaluateSettings(Section):

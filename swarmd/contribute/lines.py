@@ -6,9 +6,9 @@ answers, and are not believed.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, NoReturn, TypeVar
 
 from swarmd.protocol.types import INTEGER_MAX
 
@@ -18,8 +18,9 @@ LINE_BYTES_MAX = 8 * 2**20
 # 64 full messages, which take half a minute to send.
 LINES_MAX = 4096
 FILE_BYTES_MAX = 256 * 2**20
-_KEYS = {"dataset": str, "counter": int, "completions": list}
-_OPTIONAL = {"question": str}
+_KEYS = ("dataset", "counter", "completions", "question")
+_NAMES: dict[type, str] = {str: "a string", int: "an integer", list: "a list"}
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,32 +82,30 @@ class _NotALineError(ValueError):
 
 def _line(number: int, data: bytes) -> Line:
     fields = _object(data)
-    if unknown := sorted(set(fields) - set(_KEYS) - set(_OPTIONAL)):
-        raise _NotALineError(f"unknown key {unknown[0]!r:.60}; known are {', '.join([*_KEYS, *_OPTIONAL])}")
-    if missing := [key for key in _KEYS if key not in fields]:
+    if unknown := sorted(set(fields) - set(_KEYS)):
+        raise _NotALineError(f"unknown key {unknown[0]!r:.60}; known are {', '.join(_KEYS)}")
+    if missing := [key for key in _KEYS[:3] if key not in fields]:
         raise _NotALineError(f"the key {missing[0]!r} is missing")
-    for key, kind in (_KEYS | _OPTIONAL).items():
-        if key in fields and type(fields[key]) is not kind:  # not isinstance: true is no counter
-            raise _NotALineError(f"{key!r} is {_shown(fields[key])}, not {_NAMES[kind]}")
-    if not 0 <= fields["counter"] <= INTEGER_MAX:
-        raise _NotALineError(f"the counter is {_shown(fields['counter'])}, not from 0 to {INTEGER_MAX}")
-    for place, text in enumerate(fields["completions"], 1):
-        if type(text) is not str:
+    dataset, counter = _typed(fields, "dataset", str), _typed(fields, "counter", int)
+    completions = _typed(fields, "completions", list)
+    question = _typed(fields, "question", str) if "question" in fields else None
+    if not 0 <= counter <= INTEGER_MAX:
+        raise _NotALineError(f"the counter is {_shown(counter)}, not from 0 to {INTEGER_MAX}")
+    for place, text in enumerate(completions, 1):
+        if not isinstance(text, str):
             raise _NotALineError(f"completion {place} is {_shown(text)}, not a string")
         _require_text(text, f"completion {place}")
-    return Line(
-        number,
-        fields["dataset"],
-        fields["counter"],
-        fields.get("question"),
-        tuple(fields["completions"]),
-    )
+    return Line(number, dataset, counter, question, tuple(completions))
 
 
-_NAMES = {str: "a string", int: "an integer", list: "a list"}
+def _typed(fields: Mapping[str, object], key: str, kind: type[T]) -> T:
+    value = fields[key]
+    if not isinstance(value, kind) or isinstance(value, bool):  # true is no counter
+        raise _NotALineError(f"{key!r} is {_shown(value)}, not {_NAMES[kind]}")
+    return value
 
 
-def _object(data: bytes) -> dict[str, Any]:
+def _object(data: bytes) -> dict[str, object]:
     try:
         value = json.loads(data.decode(), object_pairs_hook=_each_once, parse_constant=_no_constant)
     except _NotALineError:
@@ -119,19 +118,19 @@ def _object(data: bytes) -> dict[str, Any]:
         raise _NotALineError(f"not JSON at column {error.colno}: {error.msg}") from None
     except ValueError:
         raise _NotALineError("not JSON: an integer of thousands of digits") from None
-    if type(value) is not dict:
+    if not isinstance(value, dict):
         raise _NotALineError("not a JSON object")
     return value
 
 
-def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _each_once(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise _NotALineError("a key occurs twice")
     return fields
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> NoReturn:
     raise _NotALineError(f"{name} is no JSON value")
 
 
@@ -144,7 +143,7 @@ def _require_text(text: str, where: str) -> None:
         raise _NotALineError(f"{where} holds half a surrogate pair at character {error.start + 1}") from None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return f"{json.dumps(value):.40}"  # in ASCII, whatever was written
 
 

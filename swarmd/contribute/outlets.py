@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import trio
 
@@ -26,16 +25,14 @@ class DaemonOutlet:
 
     async def reach(self) -> Reach:
         """As the daemon knew it when it last looked, at most some seconds ago."""
-        stats = (await self._ask("/v1/status"))["network"]["stats"]
+        status = await trio.to_thread.run_sync(ask, self.socket, "/v1/status")
+        stats = status["network"]["stats"]
         return Reach(stats.get("mesh_peers", 0), stats.get("subscribers", 0))
 
     async def publish(self, data: bytes) -> Reach:
         """See `Outlet`."""
-        return _reach(await self._ask("/v1/publish", method="POST", body=data, timeout_s=DAEMON_S))
-
-    async def _ask(self, target: str, **args: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = await trio.to_thread.run_sync(partial(ask, self.socket, target, **args))
-        return answer
+        publish = partial(ask, self.socket, "/v1/publish", method="POST", body=data, timeout_s=DAEMON_S)
+        return Reach(**await trio.to_thread.run_sync(publish))
 
 
 @dataclass
@@ -51,7 +48,3 @@ class NetworkOutlet:
     async def publish(self, data: bytes) -> Reach:
         """See `Outlet`."""
         return await self.network.publish(data)
-
-
-def _reach(answer: dict[str, Any]) -> Reach:
-    return Reach(answer["mesh_peers"], answer["subscribers"])

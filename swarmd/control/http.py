@@ -59,7 +59,7 @@ class Response:
     content_type: str = "text/plain; charset=utf-8"
 
 
-def as_json(value: Any, status: int = 200) -> Response:
+def as_json(value: object, status: int = 200) -> Response:
     """A JSON answer; NaN is not JSON and raises ValueError."""
     return Response(json.dumps(value, allow_nan=False).encode() + b"\n", status, "application/json")
 

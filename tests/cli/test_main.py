@@ -14,8 +14,8 @@ from swarmd.cli.contribute import contribute
 from swarmd.cli.doctor import memory
 from swarmd.cli.main import main, swarmd
 from swarmd.cli.maintain import export
-from swarmd.cli.options import parse_settings
-from swarmd.cli.run import _flags, say, start
+from swarmd.cli.options import NodeOptions, parse_settings
+from swarmd.cli.run import listen_on, say, start
 from swarmd.config import known_keys, reference
 from swarmd.errors import BY_NAME, ConfigError, NotRunning, StateError
 
@@ -94,9 +94,12 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, arguments: list[str], code:
     assert end(monkeypatch, *arguments) == code
 
 
-def flags_given(*arguments: str) -> dict[str, Any]:
+def flags_given(*arguments: str) -> dict[str, object]:
     """What `swarmd start` makes of a command line."""
-    return _flags(start.make_context("start", list(arguments)).params)
+    context = start.make_context("start", list(arguments))
+    node = context.ensure_object(NodeOptions)
+    listen_on(node, context.params["port"])
+    return node.flags
 
 
 def test_flags_become_settings() -> None:
