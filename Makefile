@@ -13,7 +13,7 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 20
 
 demo: $(VENV)/.run ## four nodes on this machine learn from each other; a minute or two
-	@$(BIN)/python -m swarmd.experiment.demo --seed $(SEED)
+	@$(BIN)/swarmd experiment run --preset demo --seeds $(SEED), --minutes 6 runs/$$(date +%Y%m%d-%H%M%S)
 
 experiment-smoke: $(VENV)/.run ## four ways to share compared, one seed, with a report; two or three minutes on two cores
 	@$(BIN)/swarmd experiment run --preset smoke

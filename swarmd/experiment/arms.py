@@ -5,16 +5,16 @@ Every arm can therefore be started by hand, with `swarmd start --set KEY=VALUE` 
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from swarmd.config import load_config
 from swarmd.errors import ConfigError
 from swarmd.experiment.guards import guards_of_a_node
 
 Group = Literal[
-    "paper", "control", "selector", "weighting", "balance", "rate", "steps", "best", "guards", "own"
+    "paper", "controls", "selectors", "weightings", "balances", "rates", "steps", "best", "guards", "own"
 ]
 
 
@@ -34,16 +34,6 @@ class Arm:
     group: Group
     text: str
 
-    @property
-    def control(self) -> bool:
-        """Whether it is there to explain a difference, rather than to win."""
-        return self.group == "control"
-
-    @property
-    def slug(self) -> str:
-        """The name as a folder's."""
-        return slug(self.name)
-
 
 def slug(name: str) -> str:
     """An arm's name as that of a folder: `4/4 top-total` is `4-4_top-total`."""
@@ -62,39 +52,39 @@ _ALL = (
     _mix("4/4", "paper", "half of each round from others, drawn uniformly; the paper's best"),
     _mix("2/6", "paper", "three quarters from others; the paper saw it oscillate"),
     _mix(
-        "8/0", "control",
+        "8/0", "controls",
         "is it only the filter? up to twice as many own questions, informative ones kept",
         "dynamic", experience__dynamic_sampling="2",
     ),
     _mix(
-        "4/4", "control",
+        "4/4", "controls",
         "is it other minds, or only more text? the external half is this node's own older rollouts, each used up to eight times:"
         " there are too few to use each once",
         "self", experience__source="own", experience__uses_max="8",
     ),
-    _mix("4/0", "control", "equal generated tokens: the own half of 4/4 without any external one"),
-    _mix("4/4", "selector", "an author first, then one of its rollouts", "by-author",
+    _mix("4/0", "controls", "equal generated tokens: the own half of 4/4 without any external one"),
+    _mix("4/4", "selectors", "an author first, then one of its rollouts", "by-author",
          experience__strategy="by-author"),
-    _mix("4/4", "selector", "highest total reward first, as a public implementation does", "top-total",
+    _mix("4/4", "selectors", "highest total reward first, as a public implementation does", "top-total",
          experience__strategy="top-total"),
-    _mix("4/4", "selector", "what arrived first, as another one does", "first-arrived",
+    _mix("4/4", "selectors", "what arrived first, as another one does", "first-arrived",
          experience__strategy="first-arrived"),
-    _mix("4/4", "selector", "rarest successes first", "rare-first", experience__strategy="rare-first"),
-    _mix("4/4", "weighting", "only good external answers count", "positive",
+    _mix("4/4", "selectors", "rarest successes first", "rare-first", experience__strategy="rare-first"),
+    _mix("4/4", "weightings", "only good external answers count", "positive",
          update__external_weighting="positive"),
-    _mix("4/4", "weighting", "bad external answers that are unlikely here do not count", "tapered",
+    _mix("4/4", "weightings", "bad external answers that are unlikely here do not count", "tapered",
          update__external_weighting="tapered"),
-    _mix("4/4", "weighting", "weighed by likelihood and by what the author can do", "cross",
+    _mix("4/4", "weightings", "weighed by likelihood and by what the author can do", "cross",
          update__external_weighting="cross"),
-    _mix("4/4", "weighting", "weighed by each token's own probability", "shaped",
+    _mix("4/4", "weightings", "weighed by each token's own probability", "shaped",
          update__external_weighting="shaped"),
-    _mix("4/4", "weighting", "the best external answers are imitated", "imitate",
+    _mix("4/4", "weightings", "the best external answers are imitated", "imitate",
          update__external_weighting="imitate"),
-    _mix("4/4", "balance", "own rollouts without signal are replaced by external ones", "informative",
+    _mix("4/4", "balances", "own rollouts without signal are replaced by external ones", "informative",
          experience__balance="informative"),
-    _mix("4/12", "balance", "a larger update from more of what the swarm sends, no more generation"),
+    _mix("4/12", "balances", "a larger update from more of what the swarm sends, no more generation"),
     *(
-        _mix(mix, "rate", "the paper's arm at a learning rate at which the embedded policy forgets again",
+        _mix(mix, "rates", "the paper's arm at a learning rate at which the embedded policy forgets again",
              "1e-3", update__learning_rate="1e-3")
         for mix in ("8/0", "4/4", "2/6")
     ),
@@ -112,15 +102,11 @@ _ALL = (
 ARMS: dict[str, Arm] = {arm.name: arm for arm in _ALL}
 # Names that stand for several arms.
 GROUPS: dict[str, tuple[str, ...]] = {
-    "paper": tuple(arm.name for arm in _ALL if arm.group == "paper"),
-    "controls": tuple(arm.name for arm in _ALL if arm.group == "control"),
-    "selectors": tuple(arm.name for arm in _ALL if arm.group == "selector"),
-    "weightings": tuple(arm.name for arm in _ALL if arm.group == "weighting"),
-    "balances": tuple(arm.name for arm in _ALL if arm.group == "balance"),
-    "rates": tuple(arm.name for arm in _ALL if arm.group == "rate"),
-    "steps": tuple(arm.name for arm in _ALL if arm.group == "steps"),
-    "best": tuple(arm.name for arm in _ALL if arm.group == "best"),
-    "guards": tuple(arm.name for arm in _ALL if arm.group == "guards"),
+    **{
+        group: tuple(arm.name for arm in _ALL if arm.group == group)
+        for group in get_args(Group)
+        if group != "own"
+    },
     "all": tuple(ARMS),
 }
 
@@ -140,7 +126,7 @@ def choose_arms(texts: Sequence[str]) -> list[Arm]:
             if chosen.get(arm.name, arm) != arm:
                 raise ConfigError(f"two arms are called {arm.name!r}", fix="give one of them another name")
             chosen[arm.name] = arm
-    slugs = [arm.slug for arm in chosen.values()]
+    slugs = [slug(name) for name in chosen]
     if twice := {name for name in slugs if slugs.count(name) > 1}:
         raise ConfigError(
             f"two arms would share the folder {twice.pop()!r}", fix="give one of them another name"
@@ -190,10 +176,15 @@ def _known(text: str) -> list[Arm]:
         elif name in ARMS:
             names.append(name)
         elif name:
-            near = difflib.get_close_matches(name, [*ARMS, *GROUPS], 1)
             raise ConfigError(
-                f"unknown arm {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+                unknown("arm", name, [*ARMS, *GROUPS]),
                 f"known are {', '.join(ARMS)}; groups are {', '.join(GROUPS)}",
                 "one of your own is NAME:section.key=value,section.key=value",
             )
     return [ARMS[name] for name in names]
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """That there is no such name, with the one that was probably meant."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"unknown {kind} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")

@@ -1,54 +1,74 @@
 """One cell of an experiment: one arm, one seed, one scenario. `swarmd.experiment.run_cell` is the process that runs it."""
 
 import hashlib
-import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Literal, Self
 
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from swarmd.config import Config, load_config
 from swarmd.errors import ConfigError, StateError
+from swarmd.experiment.arms import slug
+from swarmd.experiment.swarms.models import model_setting
 from swarmd.files.atomic import write_atomically
 
+Runner = Literal["simulation", "processes"]
 Status = Literal["pending", "done", "stopped", "failed"]
 OnProgress = Callable[[int, int], None]
+# Longest name that is shown whole; longer ones would break tables and pictures.
+NAME_MAX = 60
+_FORM = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 
 
-@dataclass(frozen=True)
+def harmless(text: str, length_max: int = NAME_MAX) -> str:
+    """Text as it may be shown anywhere: bounded, without control characters."""
+    return "".join(c if c.isprintable() else "?" for c in text[:length_max])
+
+
+Name = Annotated[str, AfterValidator(harmless)]
+
+
+@dataclass(frozen=True, config=_FORM)
 class NodeSpec:
     """One node of a cell.
 
     Attributes:
         model: as `swarmd start --model` takes it.
         speed: rounds of its own in one round of a normal node.
-        settings: `section.key` to value, over those of the arm.
+        settings: `section.key` to value, as `--set` takes it; over those of the arm.
         joins_at_round: rounds of a normal node after which this one starts.
         rounds_after: rounds of a normal node for which this one goes on when the others have ended.
         datasets: those it asks; all when empty.
     """
 
-    name: str
+    name: Name
     model: str = "tiny"
     speed: float = 1.0
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[Name, str] = field(default_factory=dict)
     joins_at_round: int = 0
     rounds_after: int = 0
-    datasets: tuple[str, ...] = ()
+    datasets: tuple[Name, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_FORM)
 class Cell:
-    """What `cell.json` holds. `rounds` is how many a normal node does that is there from the start."""
+    """What `cell.json` holds: what decides the outcome, and from `status` on how it went.
 
-    scenario: str
-    arm: str
-    settings: Mapping[str, Any]
+    `rounds` is how many a normal node does that is there from the start.
+    """
+
+    scenario: Name
+    arm: Name
+    settings: Mapping[Name, str]
     seed: int
-    nodes: tuple[NodeSpec, ...]
+    nodes: Annotated[tuple[NodeSpec, ...], Field(min_length=1)]
     rounds: int
-    runner: Literal["simulation", "processes"] = "simulation"
+    runner: Runner = "simulation"
     status: Status = "pending"
     num_rounds_done: int = 0
     seconds: float = 0.0
@@ -59,21 +79,29 @@ class Cell:
         """Read `cell.json`. Raises StateError when it is missing or not one."""
         path = directory / "cell.json"
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            nodes = tuple(
-                NodeSpec(**{**node, "datasets": tuple(node.get("datasets", ()))})
-                for node in document.pop("nodes")
-            )
-            return cls(**document, nodes=nodes)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            return TypeAdapter(cls).validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
             raise StateError(
-                f"cannot read {path}", f"{type(error).__name__}: {error}", "run the experiment again"
+                f"cannot read {path}", why_unread(error), f"remove {directory}, and it is run again"
             ) from None
+
+    def to_json(self) -> str:
+        """What `cell.json` holds, in one line."""
+        return TypeAdapter(Cell).dump_json(self).decode()
 
     def save(self, directory: Path) -> None:
         """Write `cell.json`, at once or not at all."""
         directory.mkdir(parents=True, exist_ok=True)
-        write_atomically(directory / "cell.json", json.dumps(asdict(self), indent=1).encode() + b"\n")
+        write_atomically(directory / "cell.json", TypeAdapter(Cell).dump_json(self, indent=1) + b"\n")
+
+    def folder(self, root: Path) -> Path:
+        """Where it lies below the experiment's folder."""
+        return root / "cells" / self.scenario / slug(self.arm) / f"seed-{self.seed}"
+
+    @property
+    def label(self) -> str:
+        """For a line of progress."""
+        return f"{self.scenario} {self.arm} seed {self.seed}"
 
     @property
     def end(self) -> int:
@@ -81,16 +109,48 @@ class Cell:
         return self.rounds + max(node.joins_at_round for node in self.nodes)
 
     @property
-    def spec(self) -> dict[str, Any]:
-        """What decides the outcome; the rest is how it went."""
-        outcome = ("status", "num_rounds_done", "seconds", "error")
-        return {key: value for key, value in asdict(self).items() if key not in outcome}
+    def spec(self) -> "Cell":
+        """The cell as it was before it was run."""
+        return replace(self, status="pending", num_rounds_done=0, seconds=0.0, error="")
 
 
-def settings_of(cell: Cell, node: NodeSpec) -> dict[str, Any]:
-    """`section.key` to value of one node: its model and datasets, then the cell's, then its own."""
+def why_unread(error: Exception) -> str:
+    """The first thing that is wrong with a file."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
+    return f"{type(error).__name__}: {error}"
+
+
+def settings_of(cell: Cell, node: NodeSpec, experiment: Path | None = None) -> dict[str, str]:
+    """`section.key` to value of one node: its model and datasets, then the cell's, then its own.
+
+    Args:
+        experiment: the folder that holds models built for it; None: names stay names.
+
+    Raises:
+        StateError: a model was not built.
+    """
     datasets = {"questions.datasets": ",".join(node.datasets)} if node.datasets else {}
-    return {"policy.model": node.model, **datasets, **cell.settings, **node.settings}
+    settings = {"policy.model": node.model, **datasets, **cell.settings, **node.settings}
+    if experiment is not None:
+        settings["policy.model"] = model_setting(settings["policy.model"], experiment)
+    return settings
+
+
+def node_arguments(cell: Cell, node: NodeSpec, experiment: Path | None = None) -> list[str]:
+    """What `swarmd start` is given for one node, beside its directory, addresses and ports. `experiment` is as above."""
+    settings = settings_of(cell, node, experiment).items()
+    return [
+        "--rounds",
+        str(rounds_of(cell, node)),
+        *(word for key, value in settings for word in ("--set", f"{key}={value}")),
+    ]
+
+
+def config_of(cell: Cell, node: NodeSpec) -> Config:
+    """The settings in force in one node. Raises ConfigError when no node could be started with them."""
+    return load_config(flags=settings_of(cell, node), environ={})
 
 
 def rounds_of(cell: Cell, node: NodeSpec) -> int:

@@ -4,6 +4,8 @@ Nobody in an experiment is a stranger, and what was published must repeat: prese
 switches them on again.
 """
 
+from operator import attrgetter
+
 from swarmd.config import Config
 
 NO_GUARDS = {
@@ -23,8 +25,4 @@ _NEVER = frozenset({"trust.quotas"})
 def guards_of_a_node() -> dict[str, str]:
     """The default of every setting that `NO_GUARDS` changes, as text; quotas stay off."""
     defaults = Config()
-    found = {}
-    for key in NO_GUARDS.keys() - _NEVER:
-        section, _, name = key.partition(".")
-        found[key] = str(getattr(getattr(defaults, section), name))
-    return dict(sorted(found.items()))
+    return {key: str(attrgetter(key)(defaults)) for key in sorted(NO_GUARDS.keys() - _NEVER)}

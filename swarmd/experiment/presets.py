@@ -1,13 +1,11 @@
 """Presets: how large an experiment is, what its nodes run, and what a round of them costs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from swarmd.experiment.arms import GROUPS
+from swarmd.experiment.cell import Runner
 from swarmd.experiment.guards import NO_GUARDS
-
-RunnerKind = Literal["simulation", "processes"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +19,9 @@ class Rates:
         update_tokens_s: tokens, prompts included, that an update takes a second.
         round_s: what each round costs besides: scoring, the optimizer's step, weights handed over.
         start_s: from the start of a cell to its first round.
+        parameters: of the model, for the FLOPs of an estimate.
         origin: where these figures come from.
+        one_device_each: each real node has an accelerator of its own, so that nodes run side by side.
     """
 
     prompt_tokens: float
@@ -31,40 +31,54 @@ class Rates:
     update_tokens_s: float
     round_s: float
     start_s: float
+    parameters: float
     origin: str
+    one_device_each: bool = False
 
 
 @dataclass(frozen=True)
 class Preset:
-    """One size of experiment: a row of the table below, whose columns the command line can change one by one.
+    """One size of experiment, whose parts the command line can change one by one.
 
     Attributes:
-        arms, scenarios, seeds: what is compared unless the command line says otherwise.
+        arms, seeds: what is compared unless the command line says otherwise.
         runner: `simulation`, all nodes in one process in virtual time, or `processes`, real nodes over libp2p.
-        settings: of every node in every arm.
-        one_device_each: each node has an accelerator of its own, so that nodes run side by side.
-        parameters: of the model, for the FLOPs of an estimate.
+        settings: of every node in every arm, the swarm's name among them.
         choices: what is other than in the paper, or not stated there, and what was taken.
+        must_learn: the run fails unless every node of its one cell learned, and from every other.
     """
 
     name: str
     text: str
     arms: tuple[str, ...]
-    scenarios: tuple[str, ...]
     seeds: tuple[int, ...]
     num_nodes: int
     rounds: int
-    runner: RunnerKind
+    runner: Runner
     model: str
-    manifest: str
     settings: Mapping[str, str]
     rates: Rates
-    parameters: float
-    one_device_each: bool = False
-    choices: tuple[tuple[str, str], ...] = field(default=())
+    choices: tuple[tuple[str, str], ...]
+    must_learn: bool = False
+
+    @property
+    def manifest(self) -> str:
+        """The name of the swarm's manifest, or its file."""
+        return self.settings["swarm.name"]
+
+    @property
+    def one_device_each(self) -> bool:
+        """Whether nodes run side by side, each on an accelerator of its own."""
+        return self.rates.one_device_each and self.runner == "processes"
 
 
-_TINY = {"policy.device": "cpu", "policy.threads": "1", "evaluate.completions": "1", **NO_GUARDS}
+_TINY = {
+    "swarm.name": "tiny",
+    "policy.device": "cpu",
+    "policy.threads": "1",
+    "evaluate.num_questions": "128",
+    "evaluate.completions": "1",
+}
 # Of a core that others use too: 4 nodes, 40 rounds, mixes 8/0 to 2/6, from the seconds in their records. Half of it on a free core.
 _TINY_RATES = Rates(
     prompt_tokens=12,
@@ -74,6 +88,7 @@ _TINY_RATES = Rates(
     update_tokens_s=10_000,
     round_s=0.03,
     start_s=15,
+    parameters=0.4e6,
     origin="measured on one core of a small virtual machine that others kept busy",
 )
 # Not measured: a card of the class of an A100. A step of a small model is bound by launches, not by arithmetic: 5 ms, for one
@@ -87,7 +102,9 @@ _PAPER_RATES = Rates(
     update_tokens_s=30_000,
     round_s=1.5,
     start_s=180,
+    parameters=0.494e9,
     origin="assumed for a GPU of the class of an A100, NOT measured; every completion counted at its full length",
+    one_device_each=True,
 )
 _CHOICES = (
     (
@@ -109,7 +126,6 @@ _DEMO_CHOICES = (
     ),
     ("learning rate", "3e-4 unless an arm names another: ratios depend on it"),
 )
-_TINY_CHOICES = (*_DEMO_CHOICES, *_CHOICES)
 _PAPER_CHOICES = (
     ("variant of the model", "Qwen/Qwen2.5-0.5B-Instruct"),
     ("temperature", "1.0, as in the authors' code"),
@@ -132,74 +148,54 @@ _PAPER_CHOICES = (
     *_CHOICES,
 )
 
+_SMOKE = Preset(
+    name="smoke",
+    text="does it work: four arms, one seed, minutes on two cores",
+    arms=GROUPS["paper"],
+    seeds=(0,),
+    num_nodes=4,
+    rounds=40,
+    runner="simulation",
+    model="tiny",
+    settings={**_TINY, **NO_GUARDS, "evaluate.every_rounds": "10"},
+    rates=_TINY_RATES,
+    choices=(*_DEMO_CHOICES, *_CHOICES),
+)
 _ALL = (
-    Preset(
+    replace(
+        _SMOKE,
         name="demo",
         text="do nodes learn from each other: four real nodes, a minute or two on two cores",
         arms=("4/4",),
-        scenarios=("alike",),
-        seeds=(0,),
-        num_nodes=4,
         rounds=140,
         runner="processes",
-        model="tiny",
-        manifest="tiny",
-        settings={
-            "policy.device": "cpu",
-            "policy.threads": "1",
-            "evaluate.num_questions": "128",
-            "evaluate.completions": "4",
-            "evaluate.every_rounds": "0",
-        },
-        rates=_TINY_RATES,
-        parameters=0.4e6,
+        settings={**_TINY, "evaluate.completions": "4", "evaluate.every_rounds": "0"},
         choices=_DEMO_CHOICES,
+        must_learn=True,
     ),
-    Preset(
-        name="smoke",
-        text="does it work: four arms, one seed, minutes on two cores",
-        arms=GROUPS["paper"],
-        scenarios=("alike",),
-        seeds=(0,),
-        num_nodes=4,
-        rounds=40,
-        runner="simulation",
-        model="tiny",
-        manifest="tiny",
-        settings={**_TINY, "evaluate.num_questions": "128", "evaluate.every_rounds": "10"},
-        rates=_TINY_RATES,
-        parameters=0.4e6,
-        choices=_TINY_CHOICES,
-    ),
-    Preset(
+    _SMOKE,
+    replace(
+        _SMOKE,
         name="laptop",
         text="the paper's arms and their controls, three seeds, an evening on a laptop",
         arms=GROUPS["paper"] + GROUPS["controls"],
-        scenarios=("alike",),
         seeds=(0, 1, 2),
         num_nodes=8,
         rounds=100,
-        runner="simulation",
-        model="tiny",
-        manifest="tiny",
-        settings={**_TINY, "evaluate.num_questions": "128", "evaluate.every_rounds": "5"},
-        rates=_TINY_RATES,
-        parameters=0.4e6,
-        choices=_TINY_CHOICES,
+        settings={**_SMOKE.settings, "evaluate.every_rounds": "5"},
     ),
     Preset(
         name="paper",
         text="the published setting: eight GPUs, days",
         arms=GROUPS["paper"] + GROUPS["controls"],
-        scenarios=("alike",),
         seeds=(0, 1, 2),
         num_nodes=8,
         rounds=2000,
         runner="processes",
         model="Qwen2.5-0.5B",
-        manifest="reasoning-paper",
         settings={
             **NO_GUARDS,
+            "swarm.name": "reasoning-paper",
             "policy.device": "cuda",
             "policy.placement": "shared",
             "policy.temperature": "1.0",
@@ -219,8 +215,6 @@ _ALL = (
             "checkpoint.keep": "1",
         },
         rates=_PAPER_RATES,
-        parameters=0.494e9,
-        one_device_each=True,
         choices=_PAPER_CHOICES,
     ),
 )

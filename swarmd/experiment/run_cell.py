@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--deadline", type=float, default=None, metavar="UNIX_S")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def on_progress(done: int, rounds: int) -> None:
         with contextlib.suppress(BrokenPipeError):
@@ -77,10 +77,6 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(0 if cell.status == "done" else EXIT_STOPPED)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import cycle, islice
 
 from swarmd.errors import ConfigError
+from swarmd.experiment.arms import unknown
 from swarmd.experiment.cell import NodeSpec
 from swarmd.experiment.swarms.models import TOKENS_MAX
 from swarmd.protocol.manifest import load_manifest
@@ -21,22 +22,21 @@ def alike(num_nodes: int, model: str, rounds: int) -> tuple[NodeSpec, ...]:
 def mixed(num_nodes: int, model: str, rounds: int) -> tuple[NodeSpec, ...]:
     """Three sizes, two tokenizers, three numbers of completions, and a node ten times slower, in every eight nodes."""
     kinds = (
-        {"model": model},
-        {"model": "narrow"},
-        {"model": model, "speed": SLOW},
-        {"model": "wide"},
-        {"model": model, "settings": {"experience.completions": 16}},
-        {"model": "narrow"},
-        {"model": model, "settings": {"experience.completions": 4}},
-        {"model": model},
+        NodeSpec("", model),
+        NodeSpec("", "narrow"),
+        NodeSpec("", model, speed=SLOW),
+        NodeSpec("", "wide"),
+        NodeSpec("", model, settings={"experience.completions": "16"}),
+        NodeSpec("", "narrow"),
+        NodeSpec("", model, settings={"experience.completions": "4"}),
+        NodeSpec("", model),
     )
-    nodes = []
-    for number, kind in enumerate(islice(cycle(kinds), num_nodes)):
-        spec = NodeSpec(f"node-{number}", **kind)  # type: ignore[arg-type]
-        # Everybody must have room for everybody's answers, whatever they are spelled in.
-        settings = {"policy.tokens_max": max(TOKENS_MAX.values()), **spec.settings}
-        nodes.append(NodeSpec(spec.name, spec.model, spec.speed, settings))
-    return tuple(nodes)
+    # Everybody must have room for everybody's answers, whatever they are spelled in.
+    room = {"policy.tokens_max": str(max(TOKENS_MAX.values()))}
+    return tuple(
+        replace(kind, name=f"node-{number}", settings={**room, **kind.settings})
+        for number, kind in enumerate(islice(cycle(kinds), num_nodes))
+    )
 
 
 def specialised(num_nodes: int, model: str, rounds: int) -> tuple[NodeSpec, ...]:
@@ -71,7 +71,7 @@ def nodes_of(scenario: str, num_nodes: int, model: str, rounds: int) -> tuple[No
         ConfigError: unknown scenario, or one that this model cannot be used in.
     """
     if scenario not in SCENARIOS:
-        raise ConfigError(f"no scenario {scenario!r}", fix=f"there are {', '.join(SCENARIOS)}")
+        raise ConfigError(unknown("scenario", scenario, SCENARIOS), fix=f"one of {', '.join(SCENARIOS)}")
     if model != "tiny" and scenario in ("mixed", "specialised"):
         raise ConfigError(
             f"the scenario {scenario} is made for the model tiny, not {model}",

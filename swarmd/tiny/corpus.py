@@ -33,10 +33,8 @@ class Example:
     answer: str
 
 
-def examples(
-    manifest: Manifest, dataset: int, num: int, rng: random.Random, *, held_out: bool = False
-) -> list[Example]:
-    """`num` questions of one dataset by random seeds, repeats included; with `held_out` only those nobody trains on."""
+def examples(manifest: Manifest, dataset: int, num: int, rng: random.Random) -> list[Example]:
+    """`num` questions of one dataset by random seeds, repeats included; none is held out."""
     import reasoning_gym
 
     spec = manifest.datasets[dataset]
@@ -46,7 +44,7 @@ def examples(
     while len(found) < num:
         item = source[rng.randrange(SEED_LIMIT)]
         prompt = manifest.prompt_template.replace("{question}", item["question"])
-        if manifest.is_held_out(prompt) == held_out:
+        if not manifest.is_held_out(prompt):
             found.append(Example(dataset, prompt, item["answer"]))
     return found
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.experiment.swarms.local_swarm import LocalNode, local_identity
+from swarmd.experiment.cell import identity_seed
+from swarmd.experiment.swarms.local_swarm import LocalNode
 from swarmd.files.datadir import DataDir
 from swarmd.protocol.signing import Identity
 from swarmd.trust.standing import Standings
@@ -16,7 +17,7 @@ NOW_S = 1_800_000_000.0
 
 @pytest.fixture
 def node(tmp_path: Path) -> LocalNode:
-    return LocalNode("node-0", DataDir(tmp_path), Identity.from_seed(local_identity(0, 0)), 1)
+    return LocalNode("node-0", DataDir(tmp_path), Identity.from_seed(identity_seed(0, 0)), 1)
 
 
 def test_a_ban_that_is_over_is_still_in_the_standings(node: LocalNode) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
-from tests.e2e.watch import FAST, alive, descendants, rounds, until
+from tests.e2e.watch import FAST, alive, descendants, kill, rounds, until
 
 SECONDS = 120
 PAUSE_S = (0.5, 6.0)
@@ -55,5 +55,5 @@ def test_nodes_survive_random_deaths(tmp_path: Path, seed: int) -> None:
 
 def kill_daemon(node: LocalNode) -> None:
     below = descendants(node.process.pid if node.process else 0)
-    node.kill()
+    kill(node)
     until(lambda: not any(alive(pid) for pid in below), "the end of its children", node)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
-from tests.e2e.watch import FAST, rounds, until
+from tests.e2e.watch import FAST, kill, rounds, until
 
 CANARY = (*FAST, "--set", "trust.canary_rounds=2", "--set", "trust.canary_questions=8")
 
@@ -36,7 +36,7 @@ def test_a_fall_outlives_a_kill_and_is_undone_once(tmp_path: Path) -> None:
         swarm.start()
         node = swarm.nodes[0]
         until(lambda: rounds(node) >= 5, "five rounds", node)
-        node.kill()
+        kill(node)
         number, good = state(newest(node))["round"], state(newest(node))["keep_round"]
         assert good is not None
         remember_better_days(newest(node))

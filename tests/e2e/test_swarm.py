@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
-from tests.e2e.watch import FAST, alive, descendants, restarts, rounds, status, until
+from tests.e2e.watch import FAST, alive, descendants, kill, restarts, rounds, status, until
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_kill_9_of_a_node_leaves_nothing_behind_and_it_resumes_where_it_was(swar
     before = until(lambda: (s := status(node)).get("round", 0) >= 5 and s, "five rounds", node)
     children = descendants(node.process.pid if node.process else 0)
     # when
-    node.kill()
+    kill(node)
     # then nothing of it is left, and the others go on
     until(lambda: not any(alive(pid) for pid in children), "the end of all its children", node)
     marks = {other.name: rounds(other) for other in swarm.nodes[:2]}

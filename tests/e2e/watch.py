@@ -41,6 +41,13 @@ def restarts(node: LocalNode, worker: str) -> int:
     return int(status(node).get("workers", {}).get(worker, {}).get("restarts", -1))
 
 
+def kill(node: LocalNode) -> None:
+    """SIGKILL for the daemon alone; its children have to notice by themselves."""
+    assert node.process is not None
+    node.process.kill()
+    node.process.wait()
+
+
 def alive(pid: int) -> bool:
     """Whether a process is there and no zombie."""
     try:

@@ -15,14 +15,16 @@ def test_every_arm_is_only_settings_that_a_node_takes(name: str) -> None:
 
 
 def test_no_two_arms_share_a_folder_or_settings() -> None:
-    assert len({arm.slug for arm in ARMS.values()}) == len(ARMS)
+    assert len(set(map(slug, ARMS))) == len(ARMS)
     assert len({tuple(sorted(arm.settings.items())) for arm in ARMS.values()}) == len(ARMS)
 
 
 def test_the_papers_arms_are_the_papers() -> None:
     assert GROUPS["paper"] == ("8/0", "6/2", "4/4", "2/6")
-    assert not any(ARMS[name].control for name in GROUPS["paper"])
-    assert {"8/0 dynamic", "4/4 self", "4/0"} <= {arm.name for arm in ARMS.values() if arm.control}
+    assert not any(ARMS[name].group == "controls" for name in GROUPS["paper"])
+    assert {"8/0 dynamic", "4/4 self", "4/0"} <= {
+        arm.name for arm in ARMS.values() if arm.group == "controls"
+    }
 
 
 def test_the_guarded_arm_is_the_papers_with_every_guard_as_a_node_has_it() -> None:

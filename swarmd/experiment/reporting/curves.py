@@ -79,7 +79,7 @@ def final(values_R: Array) -> float:
 def largest_drop(values_E: Array) -> float:
     """How far the values fall below what they had reached before, at worst."""
     drop = float(np.max(np.maximum.accumulate(values_E) - values_E))
-    return drop if drop > _ROUNDING else 0.0
+    return 0.0 if drop <= _ROUNDING else drop
 
 
 def drop_from_best(values_E: Array) -> float:

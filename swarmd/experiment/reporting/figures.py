@@ -1,6 +1,7 @@
 """What the report draws of each scenario: rewards apart by kind, ratios by horizon, datasets, seeds. `plots` does the drawing."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,13 @@ from swarmd.experiment.reporting.measures import (
     foreign_curve,
 )
 from swarmd.experiment.reporting.plots import Line, Panel, Styles, draw_panels, draw_seeds
-from swarmd.experiment.reporting.results import Experiment, FinishedCell, FinishedNode, dataset_names
+from swarmd.experiment.reporting.results import (
+    Evaluations,
+    Experiment,
+    FinishedCell,
+    FinishedNode,
+    dataset_names,
+)
 from swarmd.experiment.reporting.verdicts import HORIZONS_DRAWN, Verdict, judge
 
 # Arms in one picture beside the two that all are compared with: more lines than seven cannot be followed.
@@ -155,19 +162,15 @@ def dataset_panels(cells: dict[str, list[FinishedCell]]) -> list[Panel]:
 def special_panels(cells: dict[str, list[FinishedCell]]) -> list[Panel]:
     """Late joiners by their own rounds, specialised nodes on what they never generated; nothing where there are none."""
     late = {
-        arm: [_with(cell, [n for n in cell.nodes if n.joins_at_round > 0]) for cell in found]
+        arm: [
+            replace(cell, nodes=tuple(n for n in cell.nodes if n.spec.joins_at_round > 0)) for cell in found
+        ]
         for arm, found in cells.items()
     }
     return [
         Panel("own round of a late joiner", "held-out reward of late joiners", _lines(late, _held_out)),
         Panel("round", "held-out reward, datasets never generated", _lines(cells, _foreign)),
     ]
-
-
-def _with(cell: FinishedCell, nodes: Sequence[FinishedNode]) -> FinishedCell:
-    return FinishedCell(
-        cell.scenario, cell.arm, cell.seed, cell.settings, cell.rounds, cell.seconds, tuple(nodes)
-    )
 
 
 def _lines(
@@ -190,21 +193,19 @@ def _over_nodes(
     """One curve of a cell: its nodes side by side at equal shares of their own rounds, so that slow ones count throughout."""
     parts, spent = [], []
     for node in cell.nodes:
-        found, costs_R = series(node), costs(node, axis)
-        if found is None or costs_R is None:
+        costs_R = costs(node, axis)
+        if (found := series(node)) is None or np.isnan(found[1]).any() or np.isnan(costs_R).any():
             return None
         parts.append(found)
         spent.append(np.concatenate(([0.0], np.cumsum(costs_R))))
-    if not parts or not max(share_E[0] for share_E, _ in parts) < 1.0:
+    first = max((share_E[0] for share_E, _ in parts), default=1.0)
+    if not first < 1.0 or (over is _spread and len(parts) < 2):
         return None
-    share_P = np.linspace(max(share_E[0] for share_E, _ in parts), 1.0, _POINTS)
+    share_P = np.linspace(first, 1.0, _POINTS)
     y_NP = np.array([np.interp(share_P, *part) for part in parts])
     x_NP = np.array([np.interp(share_P, np.linspace(0, 1, len(spent_R)), spent_R) for spent_R in spent])
     # rounds are those of the node that did most; of tokens and seconds the nodes' mean is taken
-    x_P = x_NP.max(0) if axis == ROUND else x_NP.mean(0)
-    if over is _spread and len(parts) < 2:
-        return None
-    return x_P, over(y_NP, axis=0)
+    return x_NP.max(0) if axis == ROUND else x_NP.mean(0), over(y_NP, axis=0)
 
 
 def _spread(y_NP: Array, axis: int) -> Array:
@@ -223,45 +224,38 @@ def _band(arm: str, curves: Sequence[tuple[Array, Array]]) -> Line | None:
 
 
 def _rolling(name: str) -> Series:
-    def series(node: FinishedNode) -> tuple[Array, Array] | None:
-        values_R = node.column(name)
-        return None if values_R is None else _at_ends(smoothed(values_R), len(values_R))
-
-    return series
+    return lambda node: _at_ends(node.column(name))
 
 
 def _rolling_share(part: str, whole: str) -> Series:
     def series(node: FinishedNode) -> tuple[Array, Array] | None:
-        part_R, whole_R = node.column(part), node.column(whole)
-        if part_R is None or whole_R is None or not np.all(whole_R > 0):
-            return None
-        return _at_ends(smoothed(part_R / whole_R), len(part_R))
+        whole_R = node.column(whole)
+        return _at_ends(node.column(part) / whole_R) if np.all(whole_R > 0) else None
 
     return series
 
 
-def _at_ends(values_E: Array, num_rounds: int) -> tuple[Array, Array]:
-    """A rolling mean stands at the last of its rounds."""
-    return np.arange(num_rounds - len(values_E) + 1, num_rounds + 1) / num_rounds, values_E
+def _at_ends(values_R: Array) -> tuple[Array, Array]:
+    """Rolling means, each at the last of its rounds."""
+    num, means_E = len(values_R), smoothed(values_R)
+    return np.arange(num - len(means_E) + 1, num + 1) / num, means_E
 
 
-def _held_out(node: FinishedNode) -> tuple[Array, Array] | None:
-    found = node.evaluations
-    return None if found is None else (found.round_E / node.round_R[-1], found.mean_E)
+def _tested(of: Callable[[FinishedNode, Evaluations], Array | None]) -> Series:
+    """What evaluations measured."""
+
+    def series(node: FinishedNode) -> tuple[Array, Array] | None:
+        found = node.evaluations
+        if found is None or (values_E := of(node, found)) is None:
+            return None
+        return found.round_E / node.round_R[-1], values_E
+
+    return series
+
+
+_held_out = _tested(lambda node, found: found.mean_E)
+_foreign = _tested(lambda node, found: foreign_curve(node))
 
 
 def _dataset(name: str) -> Series:
-    def series(node: FinishedNode) -> tuple[Array, Array] | None:
-        found = node.evaluations
-        if found is None or name not in found.by_dataset:
-            return None
-        return found.round_E / node.round_R[-1], found.by_dataset[name]
-
-    return series
-
-
-def _foreign(node: FinishedNode) -> tuple[Array, Array] | None:
-    found = node.evaluations
-    if found is None or (values_E := foreign_curve(node)) is None:
-        return None
-    return found.round_E / node.round_R[-1], values_E
+    return _tested(lambda node, found: found.by_dataset.get(name))

@@ -1,9 +1,10 @@
 """What is claimed, as data: two arms, a measure, an axis, a bar and a direction. Verdicts follow from these and the cells."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from swarmd.experiment.arms import GROUPS
 from swarmd.experiment.reporting.measures import (
     FRESH,
     GENERATED,
@@ -17,10 +18,8 @@ from swarmd.experiment.reporting.measures import (
 SILO, PAPER_BEST = "8/0", "4/4"
 # Published cumulative fresh rewards over that of 8/0 (arXiv 2509.08721, table of the controlled experiment).
 PUBLISHED = {"4/4": 1.94, "2/6": 1.68, "6/2": 1.52}
-CONTROLS = ("8/0 dynamic", "4/4 self", "4/0")
-SELECTORS = ("by-author", "top-total", "first-arrived", "rare-first")
-WEIGHTINGS = ("positive", "tapered", "cross", "shaped", "imitate")
-VARIANTS = tuple(f"4/4 {name}" for name in (*SELECTORS, *WEIGHTINGS))
+CONTROLS = GROUPS["controls"]
+VARIANTS = GROUPS["selectors"] + GROUPS["weightings"]
 GUARDED = f"{PAPER_BEST} guarded"
 NAMED = (SILO, *PUBLISHED, *CONTROLS, *VARIANTS, GUARDED)
 
@@ -65,12 +64,10 @@ def hypotheses(scenario: str, arms: Iterable[str]) -> list[Hypothesis]:
     The paper's table and its controls are asked of like nodes even where they were not run, so that a gap shows.
     """
     arms = list(arms)
-    if scenario == "specialised":
-        found = [
-            h for arm in arms if shares(arm) for silo in silos_of(arm, arms) for h in _specialised(arm, silo)
-        ] + _table()
-    elif scenario == "late":
-        found = [_late(arm, silo) for arm in arms if shares(arm) for silo in silos_of(arm, arms)] + _table()
+    if scenario in ("specialised", "late"):
+        special = _specialised if scenario == "specialised" else _late
+        found = [h for arm in arms if shares(arm) for silo in silos_of(arm, arms) for h in special(arm, silo)]
+        found += _table()
     else:
         found = [
             *_table(),
@@ -123,14 +120,35 @@ def _with_ends(found: list[Hypothesis]) -> list[Hypothesis]:
     return both
 
 
+def _ahead_in(
+    group: str,
+    arm: str,
+    against: str,
+    text: str = "",
+    *,
+    rewards: Sequence[str] = (FRESH, HELD_OUT),
+    axes: Sequence[str] = (ROUND,),
+) -> list[Hypothesis]:
+    """Whether `arm` is ahead in each reward over each axis; `text` says more of `against` than its name."""
+    return [
+        Hypothesis(
+            group,
+            f"Is {arm} ahead of {text or against} in {reward} reward{f' per {axis}' if len(axes) > 1 else ''}?",
+            arm, against, reward, axis,
+        )
+        for reward in rewards
+        for axis in axes
+    ]  # fmt: skip
+
+
 def _table() -> list[Hypothesis]:
     return [
         Hypothesis(
             "The paper's table",
-            f"Is {arm} ahead of {SILO} in cumulative {text} reward?",
+            f"Is {arm} ahead of {SILO} in cumulative {reward} reward?",
             arm, SILO, reward, published=factor,
         )
-        for reward, text in ((FRESH, "fresh"), (HELD_OUT, "held-out"))
+        for reward in (FRESH, HELD_OUT)
         for arm, factor in PUBLISHED.items()
     ]  # fmt: skip
 
@@ -151,73 +169,58 @@ def _oscillation() -> list[Hypothesis]:
 
 
 def _controls() -> list[Hypothesis]:
-    both = ((FRESH, "fresh"), (HELD_OUT, "held-out"))
-    per_cost = [
-        Hypothesis(
-            "Cost", f"Is {PAPER_BEST} ahead of {SILO} in {text} reward per {axis}?",
-            PAPER_BEST, SILO, reward, axis,
-        )
-        for reward, text in both
-        for axis in (GENERATED, TRAINED, SECONDS)
+    older = "the same with its own older rollouts in place of the peers',"
+    return [
+        *_ahead_in("The filter", PAPER_BEST, "8/0 dynamic", f"{SILO} with dynamic sampling", axes=(ROUND, GENERATED, SECONDS)),
+        *_ahead_in("Other minds, or more signal", PAPER_BEST, "4/4 self", older),
+        *_ahead_in("Equal generation", PAPER_BEST, "4/0", "4/0, which generates as much and uses nothing else,"),
+        *_ahead_in("Cost", PAPER_BEST, SILO, axes=(GENERATED, TRAINED, SECONDS)),
     ]  # fmt: skip
-    filtered = [
-        Hypothesis(
-            "The filter",
-            f"Is {PAPER_BEST} ahead of {SILO} with dynamic sampling in {text} reward per {axis}?",
-            PAPER_BEST, "8/0 dynamic", reward, axis,
-        )
-        for reward, text in both
-        for axis in (ROUND, GENERATED, SECONDS)
-    ]  # fmt: skip
-    minds = [
-        Hypothesis(
-            "Other minds, or more signal",
-            f"Is {PAPER_BEST} ahead of the same with its own older rollouts in place of the peers', in {text} reward?",
-            PAPER_BEST, "4/4 self", reward,
-        )
-        for reward, text in both
-    ]  # fmt: skip
-    equal = [
-        Hypothesis(
-            "Equal generation",
-            f"Is {PAPER_BEST} ahead of 4/0, which generates as much and uses nothing else, in {text} reward?",
-            PAPER_BEST, "4/0", reward,
-        )
-        for reward, text in both
-    ]  # fmt: skip
-    return [*filtered, *minds, *equal, *per_cost]
 
 
 def _variants() -> list[Hypothesis]:
     return [
         Hypothesis(
             "Selectors and weightings",
-            f"Is {arm} ahead of {PAPER_BEST} (uniform, as-own) in cumulative {text} reward?",
+            f"Is {arm} ahead of {PAPER_BEST} (uniform, as-own) in cumulative {reward} reward?",
             arm, PAPER_BEST, reward,
         )
         for arm in VARIANTS
-        for reward, text in ((HELD_OUT, "held-out"), (FRESH, "fresh"))
+        for reward in (HELD_OUT, FRESH)
     ]  # fmt: skip
+
+
+def _ahead(group: str, arm: str, against: str) -> Hypothesis:
+    """A claim to beat what is known, which takes more seeds than others."""
+    question = f"Is {arm} ahead of {against} by {AHEAD} times or more in cumulative held-out reward?"
+    return Hypothesis(group, question, arm, against, HELD_OUT, bar=AHEAD, seeds_min=SEEDS_MIN_BEST)
+
+
+def _not_worse(group: str, arm: str, against: str) -> Hypothesis:
+    question = (
+        f"Is {arm} not worse than {against} in cumulative held-out reward (at least {NOT_WORSE} times)?"
+    )
+    return Hypothesis(group, question, arm, against, HELD_OUT, bar=NOT_WORSE)
+
+
+def _calm(group: str, arm: str, against: str) -> Hypothesis:
+    question = f"Is the largest drop of held-out reward in {arm} at most half of that in {against}?"
+    return Hypothesis(group, question, arm, against, DROP, bar=0.5, claim=SMALLER)
+
+
+def _uses_more_of_others(arm: str) -> bool:
+    share = mix(arm)
+    return share is not None and share[1] > share[0]
 
 
 def _best(arms: list[str]) -> list[Hypothesis]:
     """Arms with names of their own that share: candidates to beat the paper's."""
-    found = []
+    found, group = [], "Beyond the paper"
     for arm in (arm for arm in arms if arm not in NAMED and shares(arm)):
-        group = "Beyond the paper"
-        ahead = f"Is {arm} ahead of {PAPER_BEST} by {AHEAD} times or more in cumulative held-out reward?"
-        no_worse = f"Is {arm} not worse than {PAPER_BEST} in cumulative held-out reward (at least {NOT_WORSE} times)?"
-        found += [
-            Hypothesis(group, ahead, arm, PAPER_BEST, HELD_OUT, bar=AHEAD, seeds_min=SEEDS_MIN_BEST),
-            Hypothesis(group, no_worse, arm, PAPER_BEST, HELD_OUT, bar=NOT_WORSE),
-        ]
-        for axis in (GENERATED, SECONDS):
-            per_cost = f"Is {arm} ahead of {PAPER_BEST} in held-out reward per {axis}?"
-            found.append(Hypothesis(group, per_cost, arm, PAPER_BEST, HELD_OUT, axis))
-        share = mix(arm)
-        if share is not None and share[1] > share[0]:
-            calm = f"Is the largest drop of held-out reward in {arm} at most half of that in 2/6?"
-            found.append(Hypothesis(group, calm, arm, "2/6", DROP, bar=0.5, claim=SMALLER))
+        found += [_ahead(group, arm, PAPER_BEST), _not_worse(group, arm, PAPER_BEST)]
+        found += _ahead_in(group, arm, PAPER_BEST, rewards=[HELD_OUT], axes=(GENERATED, SECONDS))
+        if _uses_more_of_others(arm):
+            found.append(_calm(group, arm, "2/6"))
     return found
 
 
@@ -227,20 +230,11 @@ def _same_rate(arms: list[str]) -> list[Hypothesis]:
     candidates = [arm for arm in arms if arm not in NAMED and shares(arm)]
     for base in (arm for arm in candidates if re.fullmatch(rf"{PAPER_BEST} {RATE}", arm)):
         for arm in (arm for arm in candidates if arm.endswith(base.partition(" ")[2]) and arm != base):
-            if re.fullmatch(rf"\d+/\d+ {RATE}", arm):
-                continue  # one of the paper's arms itself
-            ahead = f"Is {arm} ahead of {base} by {AHEAD} times or more in cumulative held-out reward?"
-            found.append(Hypothesis(group, ahead, arm, base, HELD_OUT, bar=AHEAD, seeds_min=SEEDS_MIN_BEST))
+            if not re.fullmatch(rf"\d+/\d+ {RATE}", arm):  # one of the paper's arms itself
+                found.append(_ahead(group, arm, base))
     for base in (arm for arm in candidates if re.fullmatch(rf"2/6 {RATE}", arm)):
-        for arm in (arm for arm in candidates if arm != base):
-            share = mix(arm)
-            if share is not None and share[1] > share[0]:
-                calm = f"Is the largest drop of held-out reward in {arm} at most half of that in {base}?"
-                kept = f"Is {arm} not worse than {base} in cumulative held-out reward (at least {NOT_WORSE} times)?"
-                found += [
-                    Hypothesis(group, calm, arm, base, DROP, bar=0.5, claim=SMALLER),
-                    Hypothesis(group, kept, arm, base, HELD_OUT, bar=NOT_WORSE),
-                ]
+        for arm in (arm for arm in candidates if arm != base and _uses_more_of_others(arm)):
+            found += [_calm(group, arm, base), _not_worse(group, arm, base)]
     return found
 
 
@@ -250,25 +244,21 @@ def _other_settings(arms: list[str]) -> list[Hypothesis]:
     for silo in (arm for arm in arms if arm not in NAMED and not shares(arm)):
         _, _, settings = silo.partition(" ")
         others = [arm for arm in arms if settings and shares(arm) and arm.endswith(f" {settings}")]
-        found += [
-            Hypothesis("Other settings", f"Is {arm} ahead of {silo} in {text} reward?", arm, silo, reward)
-            for arm in (PAPER_BEST, *others)
-            for reward, text in ((FRESH, "fresh"), (HELD_OUT, "held-out"))
-        ]
+        for arm in (PAPER_BEST, *others):
+            found += _ahead_in("Other settings", arm, silo)
     return found
 
 
 def _guards(arms: list[str]) -> list[Hypothesis]:
     """Asked only where the guarded arm was run: it is no arm of the paper's."""
-    if GUARDED not in arms:
-        return []
     return [
         Hypothesis(
             "What the guards cost",
-            f"Does {GUARDED} keep {GUARDED_MIN:.0%} or more of {PAPER_BEST}'s cumulative {text} reward?",
+            f"Does {GUARDED} keep {GUARDED_MIN:.0%} or more of {PAPER_BEST}'s cumulative {reward} reward?",
             GUARDED, PAPER_BEST, reward, bar=GUARDED_MIN, seeds_min=SEEDS_MIN_BEST,
         )
-        for reward, text in ((HELD_OUT, "held-out"), (FRESH, "fresh"))
+        for reward in (HELD_OUT, FRESH)
+        if GUARDED in arms
     ]  # fmt: skip
 
 
@@ -286,10 +276,9 @@ def _specialised(arm: str, silo: str) -> list[Hypothesis]:
     ]  # fmt: skip
 
 
-def _late(arm: str, silo: str) -> Hypothesis:
-    return Hypothesis(
-        "Late joiners",
+def _late(arm: str, silo: str) -> list[Hypothesis]:
+    question = (
         f"With {arm}, does a late joiner reach {LEVEL_SHARE:.0%} of the swarm's final held-out reward in at most half the rounds"
-        f" of one that trains alone with {silo}?",
-        arm, silo, TO_LEVEL, bar=0.5, claim=SMALLER,
-    )  # fmt: skip
+        f" of one that trains alone with {silo}?"
+    )
+    return [Hypothesis("Late joiners", question, arm, silo, TO_LEVEL, bar=0.5, claim=SMALLER)]

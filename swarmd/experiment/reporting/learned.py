@@ -61,13 +61,13 @@ class Learned:
             missing.append(
                 f"held-out reward rose {self.gain_errors:.1f} standard errors, not {STANDARD_ERRORS_MIN:.0f}"
             )
-        return [f"{self.node.name}: {text}" for text in missing]
+        return [f"{self.node.spec.name}: {text}" for text in missing]
 
 
 def shortcomings(cell: FinishedCell) -> list[str]:
     """Why a cell of real nodes did not show that each learned from every other; empty when it did."""
     names = [
-        Identity.from_seed(identity_seed(cell.seed, number)).peer_id for number in range(len(cell.nodes))
+        Identity.from_seed(identity_seed(cell.spec.seed, number)).peer_id for number in range(len(cell.nodes))
     ]
     return [
         text
@@ -83,7 +83,7 @@ def table(cell: FinishedCell) -> Table:
         found, used = Learned.of(node), node.used_by_author.values()
         gain = "–" if found.gain_errors is None else f"{found.gain_errors:.1f}"
         rows.append([
-            node.name, str(len(node.round_R)), f"{found.first_fifth:.4f}", f"{found.last_fifth:.4f}",
+            node.spec.name, str(len(node.round_R)), f"{found.first_fifth:.4f}", f"{found.last_fifth:.4f}",
             f"{found.ratio:.1f}", " ".join(map(str, used)) or "0", f"{found.held_out_before:.3f}",
             f"{found.held_out_after:.3f}", gain,
         ])  # fmt: skip

@@ -27,8 +27,8 @@ ROUND, GENERATED, TRAINED, SECONDS = "round", "generated token", "trained token"
 LEVEL_SHARE = 0.9
 
 
-def costs(node: FinishedNode, axis: str) -> Array | None:
-    """What each round of a node cost on an axis, or None where the records do not say."""
+def costs(node: FinishedNode, axis: str) -> Array:
+    """What each round of a node cost on an axis; NaN where the records do not say."""
     if axis == ROUND:
         return np.ones(len(node.round_R))
     names = {
@@ -36,25 +36,20 @@ def costs(node: FinishedNode, axis: str) -> Array | None:
         TRAINED: ("num_tokens_local", "num_tokens_external"),
         SECONDS: ("seconds_generate", "seconds_update"),
     }[axis]
-    columns = [node.column(name) for name in names]
-    found = [column_R for column_R in columns if column_R is not None]
-    return np.sum(found, axis=0) if len(found) == len(names) else None
+    return np.asarray(np.sum([node.column(name) for name in names], axis=0))
 
 
 def curve(node: FinishedNode, reward: str, axis: str) -> Curve | None:
     """One reward of one node over an axis; None where it was not recorded, or not often enough for a curve."""
-    costs_R = costs(node, axis)
-    if costs_R is None:
-        return None
-    spent_R = np.cumsum(costs_R)
+    spent_R, found = np.cumsum(costs(node, axis)), node.evaluations
     if reward != HELD_OUT:
-        values_R = node.column({FRESH: "reward_own", TRAINING: "reward_training"}[reward])
-        return None if values_R is None else Curve(spent_R, values_R, step=True)
-    evaluations = node.evaluations
-    if evaluations is None or len(evaluations.round_E) < 2:
+        x_E, y_E = spent_R, node.column({FRESH: "reward_own", TRAINING: "reward_training"}[reward])
+    elif found is not None and len(found.round_E) > 1:
+        rounds_R, spent_R = np.concatenate(([0.0], node.round_R)), np.concatenate(([0.0], spent_R))
+        x_E, y_E = np.interp(found.round_E, rounds_R, spent_R), found.mean_E
+    else:
         return None
-    rounds_R, spent_R = np.concatenate(([0.0], node.round_R)), np.concatenate(([0.0], spent_R))
-    return Curve(np.interp(evaluations.round_E, rounds_R, spent_R), evaluations.mean_E, step=False)
+    return None if np.isnan(x_E + y_E).any() else Curve(x_E, y_E, step=reward != HELD_OUT)
 
 
 def paired_areas(
@@ -81,105 +76,90 @@ def paired_areas(
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of one node, what it is called in a table, and how many digits of it mean anything."""
+    """A number of one node (NaN where it is not known), what it is called in a table, and how many digits of it mean anything."""
 
     title: str
-    of: Callable[[FinishedNode], float | None]
+    of: Callable[[FinishedNode], float]
     digits: int = 3
 
     def over_nodes(self, cell: FinishedCell) -> Array | None:
         """Its values, one a node; None where any is missing."""
-        values = [value for node in cell.nodes if (value := self.of(node)) is not None]
-        return np.array(values) if len(values) == len(cell.nodes) else None
+        values_N = np.array([self.of(node) for node in cell.nodes])
+        return None if np.isnan(values_N).any() else values_N
 
 
-def _column(name: str, reduce: Callable[[Array], float]) -> Callable[[FinishedNode], float | None]:
-    def of(node: FinishedNode) -> float | None:
-        values_R = node.column(name)
-        return None if values_R is None else float(reduce(values_R))
-
-    return of
+def _column(name: str, reduce: Callable[[Array], float]) -> Callable[[FinishedNode], float]:
+    return lambda node: float(reduce(node.column(name)))
 
 
-def _held_out(reduce: Callable[[Array], float]) -> Callable[[FinishedNode], float | None]:
-    def of(node: FinishedNode) -> float | None:
-        return None if node.evaluations is None else float(reduce(node.evaluations.mean_E))
-
-    return of
+def _held_out(reduce: Callable[[Array], float]) -> Callable[[FinishedNode], float]:
+    return lambda node: math.nan if node.evaluations is None else float(reduce(node.evaluations.mean_E))
 
 
-def _held_out_cumulative(node: FinishedNode) -> float | None:
+def _held_out_cumulative(node: FinishedNode) -> float:
     found = curve(node, HELD_OUT, ROUND)
-    return None if found is None else float(found.areas(found.first, np.array([found.last]))[0])
+    return math.nan if found is None else float(found.areas(found.first, np.array([found.last]))[0])
 
 
-def _spent(axis: str) -> Callable[[FinishedNode], float | None]:
-    def of(node: FinishedNode) -> float | None:
-        costs_R = costs(node, axis)
-        return None if costs_R is None else float(np.sum(costs_R))
-
-    return of
+def _spent(axis: str) -> Callable[[FinishedNode], float]:
+    return lambda node: float(np.sum(costs(node, axis)))
 
 
-def _evaluation_error(node: FinishedNode) -> float | None:
-    if node.evaluations is None or math.isnan(node.evaluations.standard_error_E[-1]):
-        return None
-    return float(node.evaluations.standard_error_E[-1])
+def _evaluation_error(node: FinishedNode) -> float:
+    return math.nan if node.evaluations is None else float(node.evaluations.standard_error_E[-1])
 
 
-def _drop_in_errors(node: FinishedNode) -> float | None:
+def _drop_in_errors(node: FinishedNode) -> float:
     """The largest drop over the standard error of a difference of two evaluations: up to about 2 it may be their own noise."""
-    if node.evaluations is None or np.isnan(node.evaluations.standard_error_E).any():
-        return None
+    if node.evaluations is None:
+        return math.nan
     error = math.sqrt(2) * float(np.mean(node.evaluations.standard_error_E))
-    return largest_drop(node.evaluations.mean_E) / error if error > 0 else None
+    return largest_drop(node.evaluations.mean_E) / error if error > 0 else math.nan
 
 
 def _datasets(
     each: Callable[[Array], float], over: Callable[[list[float]], float]
-) -> Callable[[FinishedNode], float | None]:
-    def of(node: FinishedNode) -> float | None:
+) -> Callable[[FinishedNode], float]:
+    def of(node: FinishedNode) -> float:
         found = node.evaluations.by_dataset if node.evaluations is not None else {}
-        return over([each(values_E) for values_E in found.values()]) if found else None
+        return over([each(values_E) for values_E in found.values()]) if found else math.nan
 
     return of
 
 
-def _share(part: str, whole: str) -> Callable[[FinishedNode], float | None]:
-    def of(node: FinishedNode) -> float | None:
-        part_R, whole_R = node.column(part), node.column(whole)
-        if part_R is None or whole_R is None or not whole_R.sum():
-            return None
-        return float(part_R.sum() / whole_R.sum())
+def _share(part: str, whole: str) -> Callable[[FinishedNode], float]:
+    def of(node: FinishedNode) -> float:
+        num = node.column(whole).sum()
+        return float(node.column(part).sum() / num) if num else math.nan
 
     return of
 
 
-def _informative_own(node: FinishedNode) -> float | None:
+def _informative_own(node: FinishedNode) -> float:
     generated = _share("num_generated_informative", "num_generated")(node)
-    return generated if generated is not None else _share("num_own_informative", "num_own")(node)
+    return _share("num_own_informative", "num_own")(node) if math.isnan(generated) else generated
 
 
-def _age(node: FinishedNode) -> float | None:
+def _age(node: FinishedNode) -> float:
     ages_R = node.columns["external_age_s"]
-    return None if np.isnan(ages_R).all() else float(np.nanmean(ages_R))
+    return math.nan if np.isnan(ages_R).all() else float(np.nanmean(ages_R))
 
 
 def foreign_curve(node: FinishedNode) -> Array | None:
     """Held-out reward on the datasets that this node never generated, by evaluation; None if there is none, or all count as one."""
     found = node.evaluations
-    if found is None or not node.datasets:
+    if found is None or not node.spec.datasets:
         return None
-    foreign = [name for name in found.by_dataset if name not in node.datasets]
+    foreign = [name for name in found.by_dataset if name not in node.spec.datasets]
     weights = [found.dataset_sizes[name] for name in foreign]
     if not sum(weights):
         return None
     return np.asarray(np.average([found.by_dataset[name] for name in foreign], axis=0, weights=weights))
 
 
-def _foreign_final(node: FinishedNode) -> float | None:
+def _foreign_final(node: FinishedNode) -> float:
     values_E = foreign_curve(node)
-    return None if values_E is None else float(values_E[-1])
+    return math.nan if values_E is None else float(values_E[-1])
 
 
 MEASURES = {
@@ -230,7 +210,7 @@ def rounds_to_level(a: FinishedCell, b: FinishedCell) -> Late | None:
     if len(a.nodes) != len(b.nodes):
         return None
     curves = [[curve(node, HELD_OUT, ROUND) for node in cell.nodes] for cell in (a, b)]
-    late = [k for k, node in enumerate(a.nodes) if node.joins_at_round > 0]
+    late = [k for k, node in enumerate(a.nodes) if node.spec.joins_at_round > 0]
     finals = [c.y_E[-1] for k, c in enumerate(curves[0]) if c is not None and k not in late]
     if not late or not finals:
         return None

@@ -1,7 +1,6 @@
 """results.json: every number of the report's tables, verdicts and pictures."""
 
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from swarmd.experiment.reporting.verdicts import Verdict
 
 def document_of(
     experiment: Experiment, verdicts: list[Verdict], drawn: dict[str, list[Panel]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The document; arrays as lists."""
     return {
         "format": 1,
@@ -36,7 +35,7 @@ def document_of(
     }
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(verdict: Verdict) -> dict[str, object]:
     return {
         **asdict(verdict.hypothesis),
         "state": verdict.state,
@@ -50,46 +49,35 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _cell(cell: FinishedCell) -> dict[str, Any]:
+def _cell(cell: FinishedCell) -> dict[str, object]:
     values = {name: measure.over_nodes(cell) for name, measure in MEASURES.items()}
     known = {name: values_N for name, values_N in values.items() if values_N is not None}
+    nodes = [
+        {
+            **_fields(node, "name", "model", "speed", "datasets", "joins_at_round"),
+            **{name: float(values_N[k]) for name, values_N in known.items()},
+        }
+        for k, node in enumerate(cell.spec.nodes)
+    ]
     return {
-        "scenario": cell.scenario,
-        "arm": cell.arm,
-        "seed": cell.seed,
-        "settings": cell.settings,
-        "rounds": cell.rounds,
-        "seconds": cell.seconds,
-        "nodes": [
-            {
-                "name": node.name,
-                "model": node.model,
-                "speed": node.speed,
-                "datasets": node.datasets,
-                "joins_at_round": node.joins_at_round,
-                **{name: float(values_N[k]) for name, values_N in known.items()},
-            }
-            for k, node in enumerate(cell.nodes)
-        ],
+        **_fields(cell.spec, "scenario", "arm", "seed", "settings", "rounds", "seconds"),
+        "nodes": nodes,
         "mean_over_nodes": {name: float(np.mean(values_N)) for name, values_N in known.items()},
     }
 
 
-def _panel(panel: Panel) -> dict[str, Any]:
+def _fields(of: object, *names: str) -> dict[str, object]:
+    return {name: getattr(of, name) for name in names}
+
+
+def _panel(panel: Panel) -> dict[str, object]:
     return {"x": panel.x, "y": panel.y, "lines": [_line(line) for line in panel.lines]}
 
 
-def _line(line: Line) -> dict[str, Any]:
+def _line(line: Line) -> dict[str, object]:
     # six digits are more than a picture shows, and the same on every machine
+    values = {"x": line.x_P, "y": line.y_P, "low": line.low_P, "high": line.high_P}
     return {
         "arm": line.arm,
-        **{
-            name: [float(f"{value:.6g}") for value in values_P]
-            for name, values_P in (
-                ("x", line.x_P),
-                ("y", line.y_P),
-                ("low", line.low_P),
-                ("high", line.high_P),
-            )
-        },
+        **{name: [float(f"{value:.6g}") for value in values_P] for name, values_P in values.items()},
     }

@@ -5,14 +5,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from swarmd.experiment.reporting.curves import Array
 from swarmd.experiment.reporting.verdicts import Verdict
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.typing import RcKeyType
+
 # Okabe and Ito's colours for the colour-blind; with line style and marker no two of the first 21 arms look alike, even in grey.
 _COLOURS = ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_DASHES: tuple[Any, ...] = (
+_DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = (
     "-",
     "--",
     "-.",
@@ -22,7 +28,7 @@ _DASHES: tuple[Any, ...] = (
     (0, (3, 2)),
 )
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
-_SETTINGS = {
+_SETTINGS: "dict[RcKeyType, str | float]" = {
     "svg.hashsalt": "swarmd", "svg.fonttype": "none", "font.size": 9,
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
     "grid.alpha": 0.25, "grid.linewidth": 0.6, "legend.frameon": False, "figure.dpi": 110, "savefig.dpi": 110,
@@ -56,25 +62,31 @@ class Panel:
     top: float | None = None
 
 
+class Style(NamedTuple):
+    """How a line is drawn, by the names of matplotlib."""
+
+    color: str
+    linestyle: str | tuple[int, tuple[float, ...]]
+    marker: str
+
+
 class Styles:
     """A colour, a line style and a marker for each arm, the same in every picture of a report."""
 
     def __init__(self, arms: Sequence[str]) -> None:
         self._numbers = {arm: number for number, arm in enumerate(arms)}
 
-    def of(self, arm: str) -> dict[str, Any]:
-        """Keyword arguments of a line."""
+    def of(self, arm: str) -> Style:
+        """An arm's own."""
         n = self._numbers[arm]
-        turn = n // len(_COLOURS)
-        return {
-            "color": _COLOURS[n % len(_COLOURS)],
-            "linestyle": _DASHES[(n + 2 * turn) % len(_DASHES)],
-            "marker": _MARKERS[n % len(_MARKERS)],
-        }
+        dashes = _DASHES[(n + 2 * (n // len(_COLOURS))) % len(_DASHES)]
+        return Style(_COLOURS[n % len(_COLOURS)], dashes, _MARKERS[n % len(_MARKERS)])
 
 
 def draw_panels(path: Path, panels: Sequence[Panel], styles: Styles) -> None:
     """Panels side by side, up to three in a row, with one legend below. Writes `path` as .png and .svg."""
+    from matplotlib.lines import Line2D
+
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     arms = list(dict.fromkeys(line.arm for panel in panels for line in panel.lines))
@@ -88,7 +100,10 @@ def draw_panels(path: Path, panels: Sequence[Panel], styles: Styles) -> None:
             bottom = legend_height + _PANEL_HEIGHT * (rows - 1 - row) + _MARGIN_BOTTOM
             size = _PANEL_WIDTH - _MARGIN_LEFT - _MARGIN, _PANEL_HEIGHT - _MARGIN_BOTTOM - _MARGIN
             _draw(_axes(figure, left, bottom, *size), panel, styles)
-        handles = [_handle(styles.of(arm), arm) for arm in arms]
+        handles = [
+            Line2D([], [], **styles.of(arm)._asdict(), linewidth=1.4, markersize=5, label=_plain(arm))
+            for arm in arms
+        ]
         if handles:
             figure.legend(handles=handles, loc="lower center", ncols=min(in_a_row, len(arms)))
 
@@ -102,35 +117,7 @@ def draw_seeds(path: Path, verdicts: Sequence[Verdict]) -> None:
     with _figure(path, (left + 5.2, height + _MARGIN_BOTTOM + _MARGIN)) as figure:
         axes = _axes(figure, left, _MARGIN_BOTTOM, 5.0, height)
         for k, verdict in enumerate(rows):
-            estimate = verdict.estimate
-            assert estimate is not None
-            if estimate.interval is not None:
-                low, high = (min(max(end, 1e-2), 1e2) for end in estimate.interval)
-                axes.plot(
-                    [low, high], [k, k], color="#777777", linewidth=2.5, solid_capstyle="butt", zorder=1
-                )
-            ratios = [p.a / p.b for p in verdict.seeds if p.a > 0 and p.b > 0]
-            axes.plot(
-                ratios,
-                [k] * len(ratios),
-                "o",
-                markersize=4,
-                color="#0072B2",
-                markerfacecolor="none",
-                zorder=3,
-            )
-            axes.plot([estimate.effect], [k], "D", markersize=6, color="#000000", zorder=2)
-            axes.plot(
-                [verdict.hypothesis.bar],
-                [k],
-                "|",
-                markersize=14,
-                color="#D55E00",
-                markeredgewidth=2,
-                zorder=2,
-            )
-            if verdict.hypothesis.published is not None:
-                axes.plot([verdict.hypothesis.published], [k], "x", markersize=6, color="#009E73", zorder=2)
+            _draw_verdict(axes, k, verdict)
         axes.axvline(1.0, color="#777777", linewidth=0.8)
         axes.set_xscale("log")
         axes.set_yticks(range(len(rows)), [_plain(label) for label in labels])
@@ -139,29 +126,45 @@ def draw_seeds(path: Path, verdicts: Sequence[Verdict]) -> None:
         axes.set_xlabel("ratio (logarithmic)")
 
 
+def _draw_verdict(axes: "Axes", row: int, verdict: Verdict) -> None:
+    estimate, bar, published = verdict.estimate, verdict.hypothesis.bar, verdict.hypothesis.published
+    assert estimate is not None
+    if estimate.interval is not None:
+        low, high = (min(max(end, 1e-2), 1e2) for end in estimate.interval)
+        axes.plot([low, high], [row, row], color="#777777", linewidth=2.5, solid_capstyle="butt", zorder=1)
+    ratios = [p.a / p.b for p in verdict.seeds if p.a > 0 and p.b > 0]
+    axes.plot(
+        ratios, [row] * len(ratios), "o", markersize=4, color="#0072B2", markerfacecolor="none", zorder=3
+    )
+    axes.plot([estimate.effect], [row], "D", markersize=6, color="#000000", zorder=2)
+    axes.plot([bar], [row], "|", markersize=14, color="#D55E00", markeredgewidth=2, zorder=2)
+    if published is not None:
+        axes.plot([published], [row], "x", markersize=6, color="#009E73", zorder=2)
+
+
 def row_label(verdict: Verdict) -> str:
     """A comparison in one line."""
     h = verdict.hypothesis
     return f"{h.arm} : {h.against}, {h.measure.replace('_', ' ')} by {h.axis}"
 
 
-def _axes(figure: Any, left: float, bottom: float, width: float, height: float) -> Any:
+def _axes(figure: "Figure", left: float, bottom: float, width: float, height: float) -> "Axes":
     """Axes at a place in inches from the lower left."""
     whole_x, whole_y = figure.get_size_inches()
     return figure.add_axes((left / whole_x, bottom / whole_y, width / whole_x, height / whole_y))
 
 
-def _draw(axes: Any, panel: Panel, styles: Styles) -> None:
+def _draw(axes: "Axes", panel: Panel, styles: Styles) -> None:
     for line in panel.lines:
         style = styles.of(line.arm)
         every = max(1, len(line.x_P) // 6)
-        axes.fill_between(line.x_P, line.low_P, line.high_P, color=style["color"], alpha=0.1, linewidth=0)
-        axes.plot(line.x_P, line.y_P, **style, linewidth=1.4, markersize=4, markevery=every)
+        axes.fill_between(line.x_P, line.low_P, line.high_P, color=style.color, alpha=0.1, linewidth=0)
+        axes.plot(line.x_P, line.y_P, **style._asdict(), linewidth=1.4, markersize=4, markevery=every)
     for value, text in panel.marks:
         axes.axhline(value, color="#777777", linewidth=0.8, zorder=0)
         if text:
-            place = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "bottom"}
-            axes.annotate(_plain(text), (0.01, value), fontsize=7, **place)
+            at = ("axes fraction", "data")
+            axes.annotate(_plain(text), (0.01, value), xycoords=at, ha="left", va="bottom", fontsize=7)
     axes.locator_params(nbins=6)
     axes.set_xlabel(_plain(panel.x))
     axes.set_ylabel(_plain(panel.y))
@@ -176,7 +179,7 @@ def _draw(axes: Any, panel: Panel, styles: Styles) -> None:
         axes.set_ylim(0, panel.top)
 
 
-def _plain_ticks(axis: Any) -> None:
+def _plain_ticks(axis: "Axis") -> None:
     """Factors as people write them: 0.5, 1, 2."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -185,14 +188,8 @@ def _plain_ticks(axis: Any) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def _handle(style: dict[str, Any], arm: str) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], **style, linewidth=1.4, markersize=5, label=_plain(arm))
-
-
 @contextmanager
-def _figure(path: Path, size: tuple[float, float]) -> Iterator[Any]:
+def _figure(path: Path, size: tuple[float, float]) -> Iterator["Figure"]:
     """A figure that is written when the block ends, without date or tool in it, so that a second report changes nothing."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg

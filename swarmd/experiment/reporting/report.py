@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from swarmd.experiment.reporting.document import Block, Figure, Heading, Text, to_html, to_markdown
 from swarmd.experiment.reporting.numbers import document_of
+from swarmd.experiment.reporting.plots import Panel
 from swarmd.experiment.reporting.results import Experiment, read_experiment
 from swarmd.experiment.reporting.tables import scenario_tables
 from swarmd.experiment.reporting.texts import left_out, method, opening, repeat
@@ -58,14 +58,14 @@ def write_report(directory: Path, output: Path | None = None, seeds: Sequence[in
 
 def _pictures(
     experiment: Experiment, found: list[Verdict], output: Path
-) -> tuple[dict[str, list[Figure]], dict[str, Any]]:
+) -> tuple[dict[str, list[Figure]], dict[str, list[Panel]]]:
     """The figures of each scenario, and what they show in numbers; nothing where matplotlib is missing: the report says so."""
     if importlib.util.find_spec("matplotlib") is None:
         return {}, {}
     from swarmd.experiment.reporting.figures import scenario_figures
 
     pictures: dict[str, list[Figure]] = {}
-    drawn: dict[str, Any] = {}
+    drawn: dict[str, list[Panel]] = {}
     prefixes = file_names(experiment.scenarios)
     for scenario in experiment.scenarios:
         pictures[scenario], panels = scenario_figures(experiment, scenario, found, output, prefixes[scenario])
@@ -84,7 +84,7 @@ def file_names(scenarios: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def strict(value: Any) -> Any:
+def strict(value: object) -> object:
     """What JSON can hold: infinite values as text, those that are not numbers as null."""
     if isinstance(value, dict):
         return {str(key): strict(part) for key, part in value.items()}

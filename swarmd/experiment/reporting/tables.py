@@ -122,7 +122,7 @@ def _by_seed(cells: dict[str, list[FinishedCell]]) -> Table:
     for arm, found in cells.items():
         for cell in found:
             values = [mean_of([_reduced(cell, name, np.mean)], 3) for name in _BY_SEED]
-            rows.append([arm, str(cell.seed), *values])
+            rows.append([arm, str(cell.spec.seed), *values])
     return Table(["arm", "seed", *(MEASURES[name].title for name in _BY_SEED)], rows)
 
 

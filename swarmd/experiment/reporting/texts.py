@@ -2,9 +2,9 @@
 
 import json
 import shlex
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from swarmd.experiment.cell import harmless
 from swarmd.experiment.presets import PRESETS
 from swarmd.experiment.reporting import statistics
 from swarmd.experiment.reporting.document import Block, Code, Heading, Items, Table, Text
@@ -16,8 +16,8 @@ from swarmd.experiment.reporting.verdicts import NOT_RUN, Verdict
 def opening(experiment: Experiment, seeds: Sequence[int] | None) -> list[Block]:
     """What was run, in a few lines."""
     cells = experiment.cells
-    all_seeds = sorted({cell.seed for cell in cells})
-    rounds = sorted({cell.rounds for cell in cells})
+    all_seeds = sorted({cell.spec.seed for cell in cells})
+    rounds = sorted({cell.spec.rounds for cell in cells})
     nodes = sorted({len(cell.nodes) for cell in cells})
     preset = experiment.facts.get("preset")
     chosen = " (chosen for this report; others are not in it)" if seeds is not None else ""
@@ -85,13 +85,13 @@ def repeat(experiment: Experiment) -> list[Block]:
     """Everything needed to do it again."""
     facts = experiment.facts
     blocks: list[Block] = [Heading(2, "To repeat it")]
-    runs = [run for run in facts.get("runs") or [facts] if isinstance(run, dict)]
+    runs = _runs(facts)
     commands = dict.fromkeys(_command(run["command"]) for run in runs if run.get("command"))
     blocks += [Code(command) for command in commands]
     rows = _flat({key: value for key, value in facts.items() if key not in ("command", "runs")})
     for number, run in enumerate(runs[1:], 2):
         rows += _flat({key: value for key, value in run.items() if key != "command"}, f"run {number}")
-    rows.append(("seeds", _join(sorted({cell.seed for cell in experiment.cells}))))
+    rows.append(("seeds", _join(sorted({cell.spec.seed for cell in experiment.cells}))))
     blocks.append(Table(["fact", "value"], rows))
     if (preset := PRESETS.get(str(facts.get("preset")))) is not None:
         blocks += [
@@ -103,10 +103,15 @@ def repeat(experiment: Experiment) -> list[Block]:
     return blocks
 
 
+def _runs(facts: Mapping[str, object]) -> list[Mapping[str, object]]:
+    found = facts.get("runs")
+    return [run for run in found if isinstance(run, dict)] if isinstance(found, list) else [facts]
+
+
 def _settings(experiment: Experiment, scenario: str) -> list[Block]:
     """What sets each arm apart, the settings that all of them share, and the nodes."""
     by_arm = {
-        arm: [cell.settings for cell in experiment.of(scenario, arm).values()]
+        arm: [cell.spec.settings for cell in experiment.of(scenario, arm).values()]
         for arm in experiment.arms(scenario)
     }
     everywhere = [settings for found in by_arm.values() for settings in found]
@@ -121,27 +126,27 @@ def _settings(experiment: Experiment, scenario: str) -> list[Block]:
         rows.append([arm, " / or, with other seeds: ".join(variants)])
     blocks: list[Block] = [Heading(3, f"Settings: {scenario}"), Table(["arm", "its own settings"], rows)]
     if shared:
-        table = Table(["setting", "value"], [[key, _value(value)] for key, value in shared.items()])
+        table = Table(["setting", "value"], sorted(shared.items()))
         blocks += [Text("The same in all arms:"), table]
     first = next(iter(experiment.of(scenario, experiment.arms(scenario)[0]).values()))
     nodes = [
-        [n.name, n.model, f"{n.speed:g}", ", ".join(n.datasets) or "all", str(n.joins_at_round), _own(n.settings, {})]
-        for n in first.nodes
+        [n.name, harmless(n.model), f"{n.speed:g}", ", ".join(n.datasets) or "all", str(n.joins_at_round), _own(n.settings, {})]
+        for n in first.spec.nodes
     ]  # fmt: skip
     head = ["node", "model", "speed", "datasets", "joins at round", "its own settings"]
-    return [*blocks, Text(f"Nodes ({first.arm}, seed {first.seed}):"), Table(head, nodes)]
+    return [*blocks, Text(f"Nodes ({first.spec.arm}, seed {first.spec.seed}):"), Table(head, nodes)]
 
 
-def _own(settings: dict[str, Any], shared: dict[str, Any]) -> str:
+def _own(settings: Mapping[str, str], shared: Mapping[str, str]) -> str:
     """Settings that are not shared, in one line."""
-    return ", ".join(f"{key}={_value(value)}" for key, value in settings.items() if key not in shared) or "–"
+    return ", ".join(f"{key}={value}" for key, value in sorted(settings.items()) if key not in shared) or "–"
 
 
-def _command(value: Any) -> str:
+def _command(value: object) -> str:
     return shlex.join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _flat(value: Any, path: str = "") -> list[tuple[str, str]]:
+def _flat(value: object, path: str = "") -> list[tuple[str, str]]:
     """Nested facts as lines."""
     if isinstance(value, dict):
         return [
@@ -150,7 +155,7 @@ def _flat(value: Any, path: str = "") -> list[tuple[str, str]]:
     return [(path, _value(value))]
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 

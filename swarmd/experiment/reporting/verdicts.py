@@ -190,7 +190,7 @@ def _rounds(pairs: dict[int, tuple[FinishedCell, FinishedCell]]) -> float:
 
 def _each_node(h: Hypothesis, pairs: dict[int, tuple[FinishedCell, FinishedCell]]) -> Verdict:
     """Every node by itself: the claim stands or falls with the node that does worst."""
-    measure, names = MEASURES[h.measure], [node.name for node in next(iter(pairs.values()))[0].nodes]
+    measure, names = MEASURES[h.measure], [node.spec.name for node in next(iter(pairs.values()))[0].nodes]
     both = {s: (measure.over_nodes(a), measure.over_nodes(b)) for s, (a, b) in pairs.items()}
     rows = [
         (s, a, b) for s, (a, b) in both.items() if a is not None and b is not None and len(a) == len(b) == len(names)

@@ -16,7 +16,7 @@ from pathlib import Path
 from swarmd.errors import StateError
 from swarmd.experiment.cell import Cell, scratch_of
 from swarmd.experiment.run_cell import EXIT_STOPPED
-from swarmd.experiment.running.plan import PlannedCell, differences, read_cell
+from swarmd.experiment.running.cells import differences, found_cell
 from swarmd.experiment.swarms.reaper import Reaper, kill_group
 
 # How long a cell may take to end when asked to: a simulation ends at once, real nodes end their round and write a checkpoint.
@@ -37,7 +37,7 @@ class CellProcess:
 
     def __init__(
         self,
-        planned: PlannedCell,
+        cell: Cell,
         root: Path,
         *,
         deadline_s: float | None,
@@ -45,17 +45,17 @@ class CellProcess:
         inherited: tuple[int, ...] = (),
         command: Command = cell_command,
     ) -> None:
-        self.planned, self.folder, self._reaper = planned, planned.folder(root), reaper
+        self.cell, self.folder, self._reaper = cell, cell.folder(root), reaper
         self.began_s = time.monotonic()
-        self.round, self.rounds = 0, planned.cell.rounds
-        _prepare(planned.cell, self.folder)
+        self.round, self.rounds = 0, cell.rounds
+        _prepare(cell, self.folder)
         with (self.folder / "output.log").open("ab") as output:
             self._process = subprocess.Popen(
                 command(self.folder, deadline_s),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                env=_environment(planned.cell),
+                env=_environment(cell),
                 pass_fds=inherited,
                 start_new_session=True,  # Ctrl-C is ours to pass on
             )
@@ -94,7 +94,7 @@ class CellProcess:
         try:
             cell = Cell.load(self.folder)
         except StateError:
-            cell = self.planned.cell
+            cell = self.cell
         if cell.status != "pending":
             return cell
         stopped = code in (EXIT_STOPPED, 130)
@@ -131,11 +131,10 @@ class CellProcess:
 def _prepare(cell: Cell, folder: Path) -> None:
     """A fresh folder for a simulation, which starts over; real nodes of the same cell go on from their checkpoints."""
     try:
-        found = read_cell(folder)
+        found = found_cell(folder)
     except StateError:
         found = None
-    resumable = cell.runner == "processes" and found is not None and not differences(cell, found)
-    if not resumable or (found or {}).get("status") == "done":
+    if cell.runner == "simulation" or found is None or found.status == "done" or differences(cell, found):
         shutil.rmtree(folder, ignore_errors=True)
     cell.save(folder)
 

@@ -1,6 +1,5 @@
 """An experiment from the command line's words to its report: choose, check, run, write down."""
 
-import difflib
 import os
 import re
 import sys
@@ -11,15 +10,15 @@ from pathlib import Path
 
 from swarmd.errors import ConfigError
 from swarmd.experiment.arms import Arm, choose_arms
-from swarmd.experiment.presets import PRESETS, Preset, RunnerKind
+from swarmd.experiment.cell import Cell, Runner
+from swarmd.experiment.presets import PRESETS, Preset
 from swarmd.experiment.running.cell_process import Command, cell_command
+from swarmd.experiment.running.cells import cells_of, waiting_cells
 from swarmd.experiment.running.cost import Pace, cell_cost, duration
 from swarmd.experiment.running.dry_run import describe, require_devices
-from swarmd.experiment.running.plan import PlannedCell, make_plan, waiting_cells
 from swarmd.experiment.running.progress import Display
-from swarmd.experiment.running.provenance import record
+from swarmd.experiment.running.provenance import write_provenance
 from swarmd.experiment.running.run import Outcome, Run, hold, require_space
-from swarmd.experiment.scenarios import SCENARIOS
 from swarmd.experiment.swarms.models import ensure
 from swarmd.policy.plans.room import look
 from swarmd.protocol.manifest import load_manifest
@@ -37,12 +36,12 @@ class Request:
     preset: str
     arms: tuple[str, ...] = ()
     seeds: str | None = None
-    scenarios: str | None = None
+    scenarios: str = "alike"
     rounds: int | None = None
     num_nodes: int | None = None
     minutes: float | None = None
     jobs: int | None = None
-    runner: RunnerKind | None = None
+    runner: Runner | None = None
     settings: tuple[tuple[str, str], ...] = ()
     again: bool = False
     dry_run: bool = False
@@ -55,23 +54,15 @@ def chosen_preset(request: Request) -> Preset:
         raise ConfigError(f"unknown preset {request.preset!r}", fix=f"one of {', '.join(PRESETS)}")
     preset = PRESETS[request.preset]
     settings = dict(request.settings)
-    model = settings.pop("policy.model", preset.model)
-    runner = request.runner or preset.runner
     return replace(
         preset,
         rounds=request.rounds or preset.rounds,
         num_nodes=request.num_nodes or preset.num_nodes,
-        runner=runner,
-        one_device_each=preset.one_device_each and runner == "processes",
-        model=model,
-        manifest=settings.get("swarm.name", preset.manifest),
+        runner=request.runner or preset.runner,
+        model=settings.pop("policy.model", preset.model),
+        seeds=preset.seeds if request.seeds is None else tuple(parse_seeds(request.seeds)),
         settings={**preset.settings, **settings},
     )
-
-
-def chosen_seeds(text: str | None, preset: Preset) -> list[int]:
-    """Those of the command line, or else the preset's. Raises ConfigError."""
-    return list(preset.seeds) if text is None else parse_seeds(text)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -88,21 +79,6 @@ def parse_seeds(text: str) -> list[int]:
             )
         seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
     return list(dict.fromkeys(seeds))
-
-
-def chosen_scenarios(text: str | None, preset: Preset) -> list[str]:
-    """Names between commas. Raises ConfigError for an unknown one."""
-    if text is None:
-        return list(preset.scenarios)
-    names = [part.strip() for part in text.split(",") if part.strip()]
-    for name in names:
-        if name not in SCENARIOS:
-            near = difflib.get_close_matches(name, SCENARIOS, 1)
-            raise ConfigError(
-                f"unknown scenario {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-                fix=f"one of {', '.join(SCENARIOS)}",
-            )
-    return list(dict.fromkeys(names))
 
 
 def chosen_jobs(jobs: int | None, preset: Preset, num_cells: int) -> int:
@@ -126,64 +102,70 @@ def conduct(
         SwarmdError: nothing was started; the message says why.
     """
     preset = chosen_preset(request)
-    arms: list[Arm] = choose_arms(request.arms or (",".join(preset.arms),))
-    seeds, scenarios = chosen_seeds(request.seeds, preset), chosen_scenarios(request.scenarios, preset)
-    plan = make_plan(preset, arms, seeds, scenarios)
+    arms: list[Arm] = choose_arms(request.arms or preset.arms)
+    scenarios = dict.fromkeys(part.strip() for part in request.scenarios.split(",") if part.strip())
+    cells = cells_of(preset, arms, preset.seeds, list(scenarios))
     manifest = load_manifest(preset.manifest)
-    jobs = chosen_jobs(request.jobs, preset, len(plan))
+    jobs = chosen_jobs(request.jobs, preset, len(cells))
     root = (request.folder or Path("runs") / f"experiment-{preset.name}").absolute()
     if request.dry_run:
-        display.say("\n".join(describe(preset, plan, manifest, jobs=jobs)))
+        display.say("\n".join(describe(preset, arms, cells, manifest, jobs=jobs)))
         return 0
     require_devices(preset)
-    deadline_s = None if request.minutes is None else time.monotonic() + request.minutes * 60
+    deadline_s = None
+    if request.minutes is not None:
+        deadline_s = time.monotonic() + request.minutes * 60 - min(REPORT_S, request.minutes * 6)
     with hold(root) as lock:
-        waiting = waiting_cells(root, plan, again=request.again)
+        waiting = waiting_cells(root, cells, again=request.again)
         require_space(root, waiting)
-        for note in record(root, preset, manifest, argv):
+        for note in write_provenance(root, preset, manifest, argv):
             display.say(f"! this folder was begun with other software: {note}")
         pace = Pace(preset)
-        display.say(_opening(root, plan, waiting, preset, jobs, request.minutes))
-        ensure({node.model for planned in waiting for node in planned.cell.nodes}, root, display.say)
+        display.say(_opening(root, cells, waiting, preset, jobs, request.minutes))
+        ensure({node.model for cell in waiting for node in cell.nodes}, root, display.say)
         run = Run(
-            root, list(waiting), pace, display, jobs,
-            deadline_s=None if deadline_s is None else deadline_s - min(REPORT_S, (request.minutes or 0) * 6),
-            command=command, inherited=(lock,),
-        )  # fmt: skip
+            root,
+            list(waiting),
+            pace,
+            display,
+            jobs,
+            deadline_s=deadline_s,
+            command=command,
+            inherited=(lock,),
+        )
         outcome = run.execute()
-    for line in closing(outcome, waiting, pace, root, argv):
+    for line in closing(outcome, waiting, pace, root):
         display.say(line)
     if not outcome.interrupted:
         report(root, display)
+    if preset.must_learn and not outcome.exit_code:
+        return say_who_learned(root, display)
     return outcome.exit_code
 
 
 def _opening(
     root: Path,
-    plan: Sequence[PlannedCell],
-    waiting: Sequence[PlannedCell],
+    cells: Sequence[Cell],
+    waiting: Sequence[Cell],
     preset: Preset,
     jobs: int,
     minutes: float | None,
 ) -> str:
-    kept = f", {len(plan) - len(waiting)} are done already" if len(waiting) < len(plan) else ""
-    expected = sum(cell_cost(planned, preset).seconds for planned in waiting) / jobs
+    kept = f", {len(cells) - len(waiting)} are done already" if len(waiting) < len(cells) else ""
+    expected = sum(cell_cost(cell, preset).seconds for cell in waiting) / jobs
     budget = "" if minutes is None else f", at most {duration(minutes * 60)}"
     return (
-        f"{len(plan)} cell{'s' * (len(plan) > 1)} of {preset.num_nodes} nodes and {preset.rounds} rounds in {root}{kept};"
+        f"{len(cells)} cell{'s' * (len(cells) > 1)} of {preset.num_nodes} nodes and {preset.rounds} rounds in {root}{kept};"
         f" {jobs} at a time, about {duration(expected)}{budget}"
     )
 
 
-def closing(
-    outcome: Outcome, waiting: Sequence[PlannedCell], pace: Pace, root: Path, argv: Sequence[str]
-) -> list[str]:
+def closing(outcome: Outcome, waiting: Sequence[Cell], pace: Pace, root: Path) -> list[str]:
     """What came of it, what is missing, and how to go on."""
     lines = [f"failed: {label}: {error}" for label, error in outcome.failed.items()]
     missing = outcome.stopped + outcome.not_started
     if missing:
-        left = [planned for planned in waiting if planned.label in missing]
-        needed = duration(sum(pace.expected_s(planned) for planned in left))
+        needed = duration(sum(pace.expected_s(cell) for cell in waiting if cell.label in missing))
         lines.append(f"missing: {', '.join(missing)} (about {needed} of one job)")
     if outcome.interrupted:
         lines.append("stopped; no process is left behind")
@@ -206,6 +188,23 @@ def report(root: Path, display: Display) -> None:
     display.say(f"\n{summary(written.verdicts)}\n\nreport  {written.directory / 'report.html'}")
 
 
+def say_who_learned(root: Path, display: Display) -> int:
+    """Judge the nodes of each cell one by one. Returns the exit code: 0 when all learned, and from each other."""
+    from swarmd.experiment.reporting.document import to_markdown
+    from swarmd.experiment.reporting.learned import shortcomings, table
+    from swarmd.experiment.reporting.results import read_experiment
+
+    cells = read_experiment(root).cells
+    missing = [text for cell in cells for text in shortcomings(cell)]
+    lines = (
+        ["NOT shown:", *missing]
+        if missing
+        else ["Every node's reward rose, and every node used rollouts of every other."]
+    )
+    display.say("\n" + "\n".join([to_markdown([table(cell) for cell in cells]), *lines]))
+    return 1 if missing else 0
+
+
 def command_line() -> list[str]:
-    """The words that this process was started with, for the record."""
+    """The words that this process was started with, for `experiment.json`."""
     return ["swarmd", *sys.argv[1:]]

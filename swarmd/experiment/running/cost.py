@@ -12,52 +12,44 @@ An evaluation of Q questions with C completions generates Q x C x T. Without a d
 
 import math
 import statistics
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, field, replace
 
-from swarmd.experiment.cell import NodeSpec, rounds_of
+from swarmd.experiment.cell import Cell, NodeSpec, config_of, rounds_of
 from swarmd.experiment.presets import Preset, Rates
-from swarmd.experiment.running.plan import PlannedCell
 
 
 @dataclass(frozen=True)
 class Cost:
     """Of one cell, all its nodes together; `device_seconds` is one device's time, summed over the devices."""
 
-    generated_tokens: float
-    trained_tokens: float
-    evaluation_tokens: float
-    flops: float
-    seconds: float
-    device_seconds: float
-
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+    generated_tokens: float = 0.0
+    trained_tokens: float = 0.0
+    evaluation_tokens: float = 0.0
+    flops: float = 0.0
+    seconds: float = 0.0
+    device_seconds: float = 0.0
 
 
-NOTHING = Cost(0, 0, 0, 0, 0, 0)
+def total(costs: Iterable[Cost]) -> Cost:
+    """The costs of several cells, or nodes, one after the other."""
+    return Cost(*map(sum, zip(*map(astuple, costs), strict=True)))
 
 
-def cell_cost(cell: PlannedCell, preset: Preset) -> Cost:
+def cell_cost(cell: Cell, preset: Preset) -> Cost:
     """What a cell is expected to cost. Dynamic sampling is counted at its limit, nodes that join late at the rounds they do."""
-    costs = [_node_cost(cell, node, preset) for node in cell.cell.nodes]
-    total = sum(costs, NOTHING)
-    seconds = max(cost.seconds for cost in costs) if preset.one_device_each else total.seconds
-    devices = len(costs) if preset.one_device_each else 1
+    costs = [_node_cost(cell, node, preset) for node in cell.nodes]
+    in_turn = total(costs)
+    seconds = max(cost.seconds for cost in costs) if preset.one_device_each else in_turn.seconds
     seconds += preset.rates.start_s
-    return Cost(
-        total.generated_tokens,
-        total.trained_tokens,
-        total.evaluation_tokens,
-        total.flops,
-        seconds,
-        seconds * devices,
-    )
+    num_devices = len(costs) if preset.one_device_each else 1
+    return replace(in_turn, seconds=seconds, device_seconds=seconds * num_devices)
 
 
-def _node_cost(cell: PlannedCell, node: NodeSpec, preset: Preset) -> Cost:
-    config, rates = cell.config(node), preset.rates
+def _node_cost(cell: Cell, node: NodeSpec, preset: Preset) -> Cost:
+    config, rates = config_of(cell, node), preset.rates
     experience, evaluate = config.experience, config.evaluate
-    rounds = rounds_of(cell.cell, node)
+    rounds = rounds_of(cell, node)
     length = min(rates.completion_tokens, config.policy.tokens_max)
     num_own = experience.num_local * experience.dynamic_sampling
     num_trained = experience.num_local + experience.num_external
@@ -78,9 +70,8 @@ def _node_cost(cell: PlannedCell, node: NodeSpec, preset: Preset) -> Cost:
         generated_tokens=rounds * generated,
         trained_tokens=rounds * trained,
         evaluation_tokens=num_evaluations * evaluated,
-        flops=preset.parameters * (rounds * flops + num_evaluations * evaluation_flops),
+        flops=rates.parameters * (rounds * flops + num_evaluations * evaluation_flops),
         seconds=seconds,
-        device_seconds=seconds,
     )
 
 
@@ -96,15 +87,15 @@ class Pace:
     ratios: list[float] = field(default_factory=list)
     _by_label: dict[str, float] = field(default_factory=dict)
 
-    def finished(self, cell: PlannedCell, seconds: float) -> None:
+    def finished(self, cell: Cell, seconds: float) -> None:
         """A cell was done in so many seconds."""
         self.ratios.append(seconds / self._preset_s(cell))
 
-    def expected_s(self, cell: PlannedCell) -> float:
+    def expected_s(self, cell: Cell) -> float:
         """Seconds that a cell will take here."""
         return (statistics.median(self.ratios) if self.ratios else 1.0) * self._preset_s(cell)
 
-    def _preset_s(self, cell: PlannedCell) -> float:
+    def _preset_s(self, cell: Cell) -> float:
         """Computed once a cell: it reads the settings of every node, and the display asks several times a second."""
         if cell.label not in self._by_label:
             self._by_label[cell.label] = cell_cost(cell, self.preset).seconds

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import swarmd
 from swarmd.errors import StateError
@@ -21,19 +21,45 @@ FORMAT = 1
 _PACKAGES = ("torch", "transformers", "reasoning-gym", "numpy")
 
 
-def record(root: Path, preset: Preset, manifest: Manifest, command: Sequence[str]) -> list[str]:
+class Facts(TypedDict):
+    """What all runs into one folder have in common."""
+
+    format: int
+    preset: str
+    runner: str
+    manifest: dict[str, str]
+
+
+class Started(TypedDict):
+    """One run into the folder."""
+
+    started: str
+    command: list[str]
+    versions: dict[str, str]
+    machine: dict[str, str | int | None]
+    commit: str | None
+
+
+class Provenance(Facts, Started):
+    """What `experiment.json` holds: the first run, and all of them."""
+
+    created: str
+    runs: list[Started]
+
+
+def write_provenance(root: Path, preset: Preset, manifest: Manifest, command: Sequence[str]) -> list[str]:
     """Write `experiment.json`, or add this run to one that is there. Returns what a person should know of the difference.
 
     Raises:
         StateError: the folder holds another preset's experiment, or one over other questions or of another format.
     """
-    facts = {
+    facts: Facts = {
         "format": FORMAT,
         "preset": preset.name,
         "runner": preset.runner,
         "manifest": {"name": manifest.name, "digest": manifest.digest.hex()},
     }
-    run = {
+    run: Started = {
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": list(command),
         "versions": versions(),
@@ -42,15 +68,12 @@ def record(root: Path, preset: Preset, manifest: Manifest, command: Sequence[str
     }
     path = root / "experiment.json"
     found = _read(path)
-    if found is None:
-        document = {**facts, "created": run["started"], **run, "runs": [run]}
-        notes = []
-    else:
+    if found is not None:
         _check_same(root, found, facts)
-        document = {**found, "runs": [*found.get("runs", []), run]}
-        notes = _changes(found, run)
+    first: Provenance = found or {**facts, "created": run["started"], **run, "runs": []}
+    document: Provenance = {**first, "runs": [*first.get("runs", []), run]}
     write_atomically(path, json.dumps(document, indent=2).encode() + b"\n")
-    return notes
+    return _changes(first, run)
 
 
 def versions() -> dict[str, str]:
@@ -78,17 +101,17 @@ def commit(package: Path = Path(swarmd.__file__).parent) -> str | None:
     return done.stdout.strip() or None
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> Provenance | None:
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: Provenance = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise StateError(f"cannot read {path}", str(error), "mend it, or name another folder") from None
-    return document
+    return found
 
 
-def _check_same(root: Path, found: dict[str, Any], facts: dict[str, Any]) -> None:
+def _check_same(root: Path, found: Provenance, facts: Facts) -> None:
     for key, value in facts.items():
         if found.get(key) != value:
             raise StateError(
@@ -98,12 +121,12 @@ def _check_same(root: Path, found: dict[str, Any], facts: dict[str, Any]) -> Non
             )
 
 
-def _changes(found: dict[str, Any], run: dict[str, Any]) -> list[str]:
+def _changes(first: Started, run: Started) -> list[str]:
     """In what this run's versions differ from the first one's: same seeds repeat bit for bit only where nothing does."""
-    before, now = found.get("versions", {}), run["versions"]
+    before, now = first.get("versions", {}), run["versions"]
     notes = [
         f"{name} was {before.get(name)}, now {now[name]}" for name in now if before.get(name) != now[name]
     ]
-    if found.get("commit") != run["commit"]:
-        notes.append(f"the code was {found.get('commit')}, now {run['commit']}")
+    if first.get("commit") != run["commit"]:
+        notes.append(f"the code was {first.get('commit')}, now {run['commit']}")
     return notes

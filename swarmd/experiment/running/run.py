@@ -1,4 +1,4 @@
-"""Runs the cells of a plan, some at a time, within a budget; what was done before is kept, and Ctrl-C leaves no process behind."""
+"""Runs cells, some at a time, within a budget; what was done before is kept, and Ctrl-C leaves no process behind."""
 
 import fcntl
 import os
@@ -13,7 +13,6 @@ from swarmd.errors import DiskFull, Locked, StateError
 from swarmd.experiment.cell import Cell
 from swarmd.experiment.running.cell_process import PATIENCE_S, CellProcess, Command, cell_command
 from swarmd.experiment.running.cost import Pace, duration
-from swarmd.experiment.running.plan import PlannedCell
 from swarmd.experiment.running.progress import Display, cell_line, summary_line
 from swarmd.experiment.swarms.reaper import Reaper
 from swarmd.files.owned import make_own, open_own, require_own_content
@@ -27,7 +26,7 @@ _TICK_S = 0.2
 
 @dataclass
 class Outcome:
-    """What a run came to; cells are labelled as in the plan."""
+    """What a run came to; cells go by their labels."""
 
     done: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
@@ -55,7 +54,7 @@ class Run:
     """
 
     root: Path
-    waiting: list[PlannedCell]
+    waiting: list[Cell]
     pace: Pace
     display: Display
     jobs: int
@@ -88,7 +87,7 @@ class Run:
         return self.outcome
 
     def _start_what_fits(self, reaper: Reaper) -> None:
-        """In the plan's order: a later, shorter cell does not overtake, so that whole seeds are left."""
+        """In their order: a later, shorter cell does not overtake, so that whole seeds are left."""
         while self.waiting and len(self.running) < self.jobs and self.fits(self.waiting[0]):
             cell = self.waiting.pop(0)
             self.running.append(
@@ -102,7 +101,7 @@ class Run:
                 )
             )
 
-    def fits(self, cell: PlannedCell) -> bool:
+    def fits(self, cell: Cell) -> bool:
         """Whether a cell that is started now is expected to end in time."""
         return (
             self.deadline_s is None or self.clock() + SAFETY * self.pace.expected_s(cell) <= self.deadline_s
@@ -118,10 +117,10 @@ class Run:
                 self._count(process, cell)
 
     def _count(self, process: CellProcess, cell: Cell) -> None:
-        label, took = process.planned.label, duration(process.seconds)
+        label, took = cell.label, duration(process.seconds)
         if cell.status == "done":
             self.outcome.done.append(label)
-            self.pace.finished(process.planned, process.seconds)
+            self.pace.finished(process.cell, process.seconds)
             self.display.say(f"✓ {label}  {took}")
         elif cell.status == "stopped":
             self.outcome.stopped.append(label)
@@ -131,14 +130,14 @@ class Run:
             self.display.say(f"✗ {label}  failed: {self.outcome.failed[label]}")
 
     def _show(self, num_cells: int, began_s: float) -> None:
-        lines = [cell_line(p.planned.label, p.round, p.rounds, p.seconds) for p in self.running]
+        lines = [cell_line(p.cell.label, p.round, p.rounds, p.seconds) for p in self.running]
         num_ended = num_cells - len(self.waiting) - len(self.running)
         lines.append(summary_line(num_ended, num_cells, self.clock() - began_s, self.remaining_s()))
         self.display.show(lines)
 
     def remaining_s(self) -> float:
         """Until the last cell is done: the work left over the jobs, at least that of the longest cell."""
-        left = [max(1.0, self.pace.expected_s(p.planned) - p.seconds) for p in self.running]
+        left = [max(1.0, self.pace.expected_s(p.cell) - p.seconds) for p in self.running]
         for number, process in enumerate(self.running):
             share = process.round / max(1, process.rounds)
             if share > 0.2:
@@ -153,14 +152,14 @@ class Run:
         try:
             for process in self.running:
                 process.ask_to_stop()
-                patience_s = max(patience_s, PATIENCE_S[process.planned.cell.runner])
+                patience_s = max(patience_s, PATIENCE_S[process.cell.runner])
             until_s = time.monotonic() + patience_s
             while self.running:
                 cell = self.running[0].end(max(0.0, until_s - time.monotonic()))
                 self._count(self.running.pop(0), cell)
         except KeyboardInterrupt:
             for process in self.running:
-                self.outcome.stopped.append(process.planned.label)
+                self.outcome.stopped.append(process.cell.label)
 
 
 @contextmanager
@@ -192,11 +191,9 @@ def hold(root: Path) -> Iterator[int]:
         yield file.fileno()
 
 
-def require_space(root: Path, waiting: Sequence[PlannedCell], *, free_bytes: int | None = None) -> None:
+def require_space(root: Path, waiting: Sequence[Cell], *, free_bytes: int | None = None) -> None:
     """Raises DiskFull when what the cells write would not fit. Checkpoints of real nodes are these nodes' own to check."""
-    needed = RESERVE_BYTES + sum(
-        CELL_BYTES + ROUND_BYTES * planned.cell.rounds * len(planned.cell.nodes) for planned in waiting
-    )
+    needed = RESERVE_BYTES + sum(CELL_BYTES + ROUND_BYTES * cell.rounds * len(cell.nodes) for cell in waiting)
     free = shutil.disk_usage(root).free if free_bytes is None else free_bytes
     if free < needed:
         raise DiskFull(

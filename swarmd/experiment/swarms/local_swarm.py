@@ -4,7 +4,6 @@ Used by experiments over real nodes, the benchmarks and the end-to-end tests. Le
 """
 
 import contextlib
-import hashlib
 import itertools
 import os
 import random
@@ -13,13 +12,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from swarmd.control.client import ask
 from swarmd.errors import SwarmdError
+from swarmd.experiment.cell import identity_seed
 from swarmd.files.atomic import write_atomically
 from swarmd.files.datadir import DataDir
 from swarmd.files.owned import make_own
@@ -64,17 +64,6 @@ class LocalNode:
         path = self.data_dir.root / "output.log"
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
-    def kill(self) -> None:
-        """SIGKILL for the daemon alone; its children have to notice by themselves."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-
-def local_identity(seed: int, number: int) -> bytes:
-    """The identity of a node where nothing else is asked for."""
-    return hashlib.sha256(f"swarmd local node {seed} {number}".encode()).digest()
-
 
 @dataclass
 class LocalSwarm:
@@ -85,7 +74,6 @@ class LocalSwarm:
         arguments_of: further ones of single nodes, by number.
         environment: of every node; None for this process's own.
         environment_of: what is changed in it for single nodes.
-        identity: the 32-byte identity of a node, by seed and number.
     """
 
     root: Path
@@ -95,7 +83,6 @@ class LocalSwarm:
     arguments_of: Mapping[int, Sequence[str]] = field(default_factory=dict)
     environment: Mapping[str, str] | None = None
     environment_of: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    identity: Callable[[int, int], bytes] = local_identity
     nodes: list[LocalNode] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -105,7 +92,7 @@ class LocalSwarm:
             make_own(directory)
             data_dir = DataDir(directory)
             if not data_dir.identity.exists():
-                write_atomically(data_dir.identity, self.identity(self.seed, number), mode=0o600)
+                write_atomically(data_dir.identity, identity_seed(self.seed, number), mode=0o600)
             identity = Identity.from_seed(data_dir.identity.read_bytes())
             self.nodes.append(LocalNode(name, data_dir, identity, free_port()))
         return self

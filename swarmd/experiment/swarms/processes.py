@@ -16,11 +16,10 @@ from swarmd.experiment.cell import (
     OnProgress,
     Stopped,
     experiment_of,
-    identity_seed,
+    node_arguments,
     require_equal_speeds,
     rounds_of,
 )
-from swarmd.experiment.swarms.arguments import node_arguments
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from swarmd.experiment.swarms.reaper import Reaper
 
@@ -46,7 +45,6 @@ def run_cell(cell: Cell, directory: Path, *, deadline_s: float | None, on_progre
         arguments=_only_these_settings(directory),
         environment={key: value for key, value in os.environ.items() if not key.startswith("SWARMD_")},
         environment_of=devices(cell, os.environ.get("CUDA_VISIBLE_DEVICES")),
-        identity=identity_seed,
     )
     with Reaper() as reaper, swarm:
         swarm.arguments_of = {
@@ -93,7 +91,7 @@ def _only_these_settings(directory: Path) -> list[str]:
 
 def _arguments(cell: Cell, swarm: LocalSwarm, number: int, experiment: Path) -> list[str]:
     """A node's own; it knows all nodes before it, so that it finds the swarm whichever of them has ended already."""
-    arguments = node_arguments(cell, number, experiment)
+    arguments = node_arguments(cell, cell.nodes[number], experiment)
     for other in swarm.nodes[1:number]:
         arguments += ["--bootstrap", other.address]
     return arguments

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 import torch
 import trio
@@ -35,7 +35,6 @@ from swarmd.experiment.cell import (
     settings_of,
 )
 from swarmd.experiment.swarms.gossip import MemoryGossip
-from swarmd.experiment.swarms.models import model_setting
 from swarmd.experiment.swarms.workers import InProcess, SharedScorer
 from swarmd.files.atomic import write_atomically
 from swarmd.files.datadir import DataDir
@@ -89,10 +88,6 @@ class SimulatedNode:
     inbox: deque[bytes]
     rng: random.Random
 
-    async def begin(self) -> None:
-        """Its first evaluation."""
-        await self.update.begin()
-
     async def round(self) -> None:
         """Generate, share, take in what came, update."""
         await self.generate.once()
@@ -131,7 +126,7 @@ def run_cell(cell: Cell, directory: Path, *, deadline_s: float | None, on_progre
     shutil.rmtree(scratch, ignore_errors=True)  # of a killed process that had this number
     scratch.mkdir(mode=0o700)
     try:
-        trio.run(_run, cell, experiment_of(directory), scratch, deadline_s, on_progress)
+        trio.run(Simulation(cell, experiment_of(directory), scratch).run, deadline_s, on_progress)
     finally:
         for number in range(len(cell.nodes)):
             _keep(scratch / f"node-{number}", directory / f"node-{number}")
@@ -145,27 +140,27 @@ def _keep(node: Path, target: Path) -> None:
             shutil.copyfile(node / name, target / name)
 
 
-async def _run(
-    cell: Cell, experiment: Path, scratch: Path, deadline_s: float | None, on_progress: OnProgress
-) -> None:
-    simulation = Simulation(cell, experiment, scratch, Clock())
-    try:
-        await simulation.run(deadline_s, on_progress)
-    finally:
-        simulation.close()
-
-
 class Simulation:
     """The nodes of a cell and their common world."""
 
-    def __init__(self, cell: Cell, experiment: Path, scratch: Path, clock: Clock) -> None:
-        self._cell, self._experiment, self._scratch, self._clock = cell, experiment, scratch, clock
+    def __init__(self, cell: Cell, experiment: Path, scratch: Path) -> None:
+        self._cell, self._experiment, self._scratch, self._clock = cell, experiment, scratch, Clock()
         self._gossip: MemoryGossip | None = None
         self._scorer: SharedScorer | None = None
         self._nodes: list[SimulatedNode | None] = [None] * len(cell.nodes)
 
     async def run(self, deadline_s: float | None, on_progress: OnProgress) -> None:
-        """Rounds in the order of virtual time, until it is over."""
+        """Rounds in the order of virtual time, until it is over; then whatever has processes or files is ended."""
+        try:
+            await self._rounds(deadline_s, on_progress)
+        finally:
+            for node in self._nodes:
+                if node is not None:
+                    node.node.buffer.close()
+            if self._scorer is not None:
+                self._scorer.close()
+
+    async def _rounds(self, deadline_s: float | None, on_progress: OnProgress) -> None:
         queue = [(float(spec.joins_at_round), number) for number, spec in enumerate(self._cell.nodes)]
         heapq.heapify(queue)
         while queue:
@@ -177,7 +172,7 @@ class Simulation:
             node = self._nodes[number]
             if node is None:
                 node = self._nodes[number] = self._join(number)
-                await node.begin()
+                await node.update.begin()
                 # Nodes do not start at one moment; which is first differs by seed.
                 heapq.heappush(queue, (at_s + node.rng.random() * node.duration_s(), number))
                 continue
@@ -189,21 +184,19 @@ class Simulation:
             else:
                 await node.end()
 
-    def close(self) -> None:
-        """End what has processes or files."""
-        for node in self._nodes:
-            if node is not None:
-                node.node.buffer.close()
-        if self._scorer is not None:
-            self._scorer.close()
-
     def _join(self, number: int) -> SimulatedNode:
         spec = self._cell.nodes[number]
         data_dir = DataDir(self._scratch / f"node-{number}")
         data_dir.root.mkdir(parents=True)
         write_atomically(data_dir.identity, identity_seed(self._cell.seed, number), mode=0o600)
+        # on one thread of the CPU unless the settings say otherwise
+        flags = {
+            "policy.device": "cpu",
+            "policy.threads": "1",
+            **settings_of(self._cell, spec, self._experiment),
+        }
         node = build(
-            load_config(flags=flags_of(self._cell, spec, self._experiment), environ={}),
+            load_config(flags=flags, environ={}),
             data_dir,
             rounds_max=None,
             say=lambda line: None,
@@ -248,12 +241,6 @@ class Simulation:
             )
             self._scorer = SharedScorer(service)
         return self._scorer
-
-
-def flags_of(cell: Cell, spec: NodeSpec, experiment: Path) -> dict[str, Any]:
-    """The settings of one node, on one thread of the CPU unless they say otherwise."""
-    settings = {"policy.device": "cpu", "policy.threads": 1, **settings_of(cell, spec)}
-    return {**settings, "policy.model": model_setting(settings["policy.model"], experiment)}
 
 
 def _policy_of(node: Node) -> PolicyService:

@@ -5,7 +5,7 @@ from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import replace
 from inspect import isawaitable
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from swarmd.clients.policy import Generated, Updated
 from swarmd.clients.scorer import Address, Questions, ScoreItem, ScorerInfo, ScorerOps, Scores
@@ -17,7 +17,7 @@ class Service(Protocol):
 
     OPS: ClassVar[frozenset[str]]
 
-    def start(self) -> Any:
+    def start(self) -> object:
         """What is told to whoever started it."""
 
 
@@ -30,9 +30,9 @@ class InProcess:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.info: Any = service.start()
+        self.info = service.start()
 
-    async def call(self, op: str, *, within_s: float | None = None, **args: Any) -> Any:
+    async def call(self, op: str, *, within_s: float | None = None, **args: object) -> object:
         """The result of an operation; nobody could end a call of this very thread, so `within_s` is not used."""
         if op not in self._service.OPS:
             raise SwarmdError(f"no operation {op!r}")
@@ -42,12 +42,12 @@ class InProcess:
             return await result
         return _with_cpu_seconds(result, time.process_time() - began_s)
 
-    async def wait_ready(self) -> Any:
+    async def wait_ready(self) -> object:
         """It is."""
         return self.info
 
 
-def _with_cpu_seconds(result: Any, seconds: float) -> Any:
+def _with_cpu_seconds(result: object, seconds: float) -> object:
     """How long an operation took as the time of this process alone: simulations that run side by side then measure alike."""
     if isinstance(result, Updated) and result.stats is not None:
         return result._replace(seconds=seconds, stats=replace(result.stats, seconds=seconds))

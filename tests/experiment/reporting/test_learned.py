@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swarmd.experiment.cell import identity_seed
+from swarmd.experiment.cell import Cell, NodeSpec, identity_seed
 from swarmd.experiment.reporting.learned import Learned, shortcomings, table
 from swarmd.experiment.reporting.results import Evaluations, FinishedCell, FinishedNode, read_experiment
 from swarmd.protocol.signing import Identity
@@ -19,22 +19,22 @@ PEERS = [Identity.from_seed(identity_seed(3, number)).peer_id for number in (0, 
 def held_out(*means: float) -> Evaluations:
     """Evaluations with a standard error of 0.03."""
     rounds_E, means_E = np.arange(len(means), dtype=float), np.array(means)
-    return Evaluations(rounds_E, means_E, np.full(len(means), 0.03), 64, {}, {})
+    return Evaluations(rounds_E, means_E, np.full(len(means), 0.03), {}, {})
 
 
 def node(number: int = 0, rewards: list[float] | None = None, **changes: Any) -> FinishedNode:
     """A node that learned, of a swarm of two."""
     rewards_R = np.array([0.05] * 5 + [0.5] * 5 if rewards is None else rewards)
     found = FinishedNode(
-        name=f"node-{number}", model="tiny", speed=1.0, datasets=(), joins_at_round=0, settings={},
-        round_R=np.arange(1, len(rewards_R) + 1, dtype=float), columns={"reward_own": rewards_R},
+        spec=NodeSpec(f"node-{number}"), round_R=np.arange(1, len(rewards_R) + 1, dtype=float), columns={"reward_own": rewards_R},
         evaluations=held_out(0.1, 0.2, 0.5), used_by_author={PEERS[1 - number]: 9}, num_rejected=0,
     )  # fmt: skip
     return replace(found, **changes)
 
 
 def cell(*nodes: FinishedNode) -> FinishedCell:
-    return FinishedCell("alike", "4/4", 3, {}, 10, 1.0, nodes)
+    specs = tuple(node.spec for node in nodes)
+    return FinishedCell(Cell("alike", "4/4", {}, 3, specs, 10), nodes)
 
 
 def test_figures_come_from_the_rounds_and_the_first_and_last_evaluation() -> None:

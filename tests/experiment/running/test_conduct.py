@@ -16,19 +16,17 @@ from swarmd.experiment.cell import Cell, identity_seed
 from swarmd.experiment.presets import PRESETS
 from swarmd.experiment.running import conduct as module
 from swarmd.experiment.running.by_hand import start_commands
+from swarmd.experiment.running.cells import cells_of
 from swarmd.experiment.running.conduct import (
     Request,
     chosen_jobs,
     chosen_preset,
-    chosen_scenarios,
-    chosen_seeds,
     conduct,
 )
 from swarmd.experiment.running.dry_run import describe, require_devices
-from swarmd.experiment.running.plan import make_plan
 from swarmd.protocol.manifest import load_manifest
 from swarmd.protocol.signing import Identity
-from tests.experiment.running.planned import fake, quiet
+from tests.experiment.running.few import fake, quiet
 
 SMALL = Request("smoke", arms=("8/0,4/4",), seeds="0,1", rounds=3, num_nodes=2, jobs=2)
 REPORT = module.report
@@ -65,18 +63,18 @@ def run(request: Request, folder: Path, how: str = "done", **by_arm: str) -> tup
     ],
 )
 def test_seeds_are_a_number_of_them_a_list_or_a_range(text: str | None, seeds: list[int]) -> None:
-    assert chosen_seeds(text, PRESETS["smoke"]) == seeds
+    assert chosen_preset(Request("smoke", seeds=text)).seeds == tuple(seeds)
 
 
 @pytest.mark.parametrize("text", ["a", "1,b", "5-3", "0-99999", "-1,"])
 def test_seeds_that_cannot_be_read_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
-        chosen_seeds(text, PRESETS["smoke"])
+        chosen_preset(Request("smoke", seeds=text))
 
 
-def test_an_unknown_scenario_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_scenario_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
-        chosen_scenarios("alike,lat", PRESETS["smoke"])
+        run(replace(SMALL, scenarios="alike,lat"), tmp_path)
     assert "did you mean 'late'" in str(refused.value)
     assert "specialised" in str(refused.value)
 
@@ -192,8 +190,11 @@ def test_a_dry_run_starts_nothing(tmp_path: Path) -> None:
 
 def paper(num_gpus: int, **changes: Any) -> str:
     preset = replace(PRESETS["paper"], **changes)
-    plan = make_plan(preset, [ARMS["8/0"], ARMS["4/4"]], [0], ["alike"])
-    return "\n".join(describe(preset, plan, load_manifest("reasoning-paper"), jobs=1, num_gpus=num_gpus))
+    arms = [ARMS["8/0"], ARMS["4/4"]]
+    cells = cells_of(preset, arms, [0], ["alike"])
+    return "\n".join(
+        describe(preset, arms, cells, load_manifest("reasoning-paper"), jobs=1, num_gpus=num_gpus)
+    )
 
 
 def test_the_papers_setting_is_the_papers() -> None:
@@ -244,13 +245,13 @@ def test_a_real_paper_run_needs_its_gpus() -> None:
 
 def test_nodes_by_hand_have_the_cells_settings_and_find_the_first() -> None:
     preset = PRESETS["paper"]
-    (cell,) = make_plan(preset, [ARMS["4/4"]], [2], ["alike"])
+    (cell,) = cells_of(preset, [ARMS["4/4"]], [2], ["alike"])
     lines = start_commands(cell, Path("runs/x"))
     starts = [line for line in lines if line.startswith("swarmd start")]
     assert len(starts) == 8
     first = Identity.from_seed(identity_seed(2, 0)).peer_id
     assert "--bootstrap" not in starts[0]
-    assert all(f"--bootstrap /ip4/HOST-0/tcp/4810/p2p/{first}" in line for line in starts[1:])
+    assert all(f"--bootstrap /ip4/ADDRESS-0/tcp/4810/p2p/{first}" in line for line in starts[1:])
     for line in starts:
         assert "--rounds 2000" in line
         assert "--set experience.mix=4/4" in line
@@ -259,15 +260,15 @@ def test_nodes_by_hand_have_the_cells_settings_and_find_the_first() -> None:
 
 
 def test_by_hand_ends_with_a_cell_that_a_report_can_read(tmp_path: Path) -> None:
-    (cell,) = make_plan(PRESETS["paper"], [ARMS["4/4"]], [2], ["alike"])
+    (cell,) = cells_of(PRESETS["paper"], [ARMS["4/4"]], [2], ["alike"])
     cell.folder(tmp_path).mkdir(parents=True)
     subprocess.run(start_commands(cell, tmp_path)[-1], shell=True, check=True)
     found = Cell.load(cell.folder(tmp_path))
-    assert (found.status, found.spec) == ("done", cell.cell.spec)
+    assert (found.status, found.spec) == ("done", cell.spec)
 
 
 def test_an_identity_by_hand_is_that_of_the_cells_node(tmp_path: Path) -> None:
-    (cell,) = make_plan(PRESETS["smoke"], [ARMS["4/4"]], [2], ["alike"])
+    (cell,) = cells_of(PRESETS["smoke"], [ARMS["4/4"]], [2], ["alike"])
     subprocess.run(start_commands(cell, tmp_path)[0], shell=True, check=True)
     key = cell.folder(tmp_path) / "node-0" / "identity.key"
     assert (key.read_bytes(), key.stat().st_mode & 0o777) == (identity_seed(2, 0), 0o600)

@@ -6,8 +6,8 @@ import pytest
 
 from swarmd.experiment.arms import ARMS
 from swarmd.experiment.presets import PRESETS, Preset, Rates
+from swarmd.experiment.running.cells import Cell, cells_of
 from swarmd.experiment.running.cost import Pace, amount, cell_cost, duration
-from swarmd.experiment.running.plan import PlannedCell, make_plan
 
 RATES = Rates(
     prompt_tokens=10,
@@ -17,24 +17,24 @@ RATES = Rates(
     update_tokens_s=50,
     round_s=1.0,
     start_s=5.0,
+    parameters=1.0,
     origin="made up",
 )
 SETTINGS = {
+    "swarm.name": "tiny",
     "policy.tokens_max": "32",
     "experience.completions": "2",
     "evaluate.num_questions": "10",
     "evaluate.completions": "1",
     "evaluate.every_rounds": "4",
 }
-PRESET = replace(
-    PRESETS["smoke"], num_nodes=2, rounds=10, settings=SETTINGS, rates=RATES, parameters=1.0, seeds=(0,)
-)
+PRESET = replace(PRESETS["smoke"], num_nodes=2, rounds=10, settings=SETTINGS, rates=RATES, seeds=(0,))
 
 
-def cell(arm: str = "4/4", preset: Preset = PRESET, scenario: str = "alike", **settings: str) -> PlannedCell:
+def cell(arm: str = "4/4", preset: Preset = PRESET, scenario: str = "alike", **settings: str) -> Cell:
     others = {key.replace("__", "."): value for key, value in settings.items()}
     preset = replace(preset, settings={**preset.settings, **others})
-    return make_plan(preset, [ARMS[arm]], [0], [scenario])[0]
+    return cells_of(preset, [ARMS[arm]], [0], [scenario])[0]
 
 
 def test_tokens_are_questions_times_completions_times_length() -> None:
@@ -58,7 +58,7 @@ def test_flops_are_two_and_six_a_parameter_and_token() -> None:
 
 
 def test_with_a_device_for_each_node_they_run_side_by_side() -> None:
-    preset = replace(PRESET, one_device_each=True)
+    preset = replace(PRESET, runner="processes", rates=replace(RATES, one_device_each=True))
     alone, together = cell_cost(cell(), PRESET), cell_cost(cell(preset=preset), preset)
     assert together.seconds == pytest.approx((alone.seconds - 5) / 2 + 5)
     assert together.device_seconds == pytest.approx(2 * together.seconds)
@@ -84,11 +84,11 @@ def test_a_short_token_limit_shortens_completions() -> None:
 
 
 def test_the_pace_is_the_median_of_what_finished_cells_took() -> None:
-    pace, planned = Pace(PRESET), cell()
-    expected = pace.expected_s(planned)
+    pace, one = Pace(PRESET), cell()
+    expected = pace.expected_s(one)
     for factor in (3.0, 2.0, 100.0):
-        pace.finished(planned, factor * expected)
-    assert pace.expected_s(planned) == pytest.approx(3 * expected)
+        pace.finished(one, factor * expected)
+    assert pace.expected_s(one) == pytest.approx(3 * expected)
 
 
 @pytest.mark.parametrize(

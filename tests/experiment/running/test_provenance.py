@@ -10,14 +10,14 @@ import pytest
 from swarmd.errors import StateError
 from swarmd.experiment.presets import PRESETS
 from swarmd.experiment.running import provenance
-from swarmd.experiment.running.provenance import commit, record
+from swarmd.experiment.running.provenance import commit, write_provenance
 from swarmd.protocol.manifest import load_manifest
 
 PRESET, MANIFEST = PRESETS["smoke"], load_manifest("tiny")
 
 
 def test_the_first_run_is_told_with_everything_that_decides_its_figures(tmp_path: Path) -> None:
-    assert record(tmp_path, PRESET, MANIFEST, ["swarmd", "experiment", "run"]) == []
+    assert write_provenance(tmp_path, PRESET, MANIFEST, ["swarmd", "experiment", "run"]) == []
     found = json.loads((tmp_path / "experiment.json").read_text())
     assert (found["preset"], found["runner"]) == ("smoke", "simulation")
     assert found["manifest"] == {"name": "tiny", "digest": MANIFEST.digest.hex()}
@@ -28,18 +28,18 @@ def test_the_first_run_is_told_with_everything_that_decides_its_figures(tmp_path
 
 
 def test_a_second_run_is_added_and_the_first_one_stays(tmp_path: Path) -> None:
-    record(tmp_path, PRESET, MANIFEST, ["first"])
-    assert record(tmp_path, PRESET, MANIFEST, ["second"]) == []
+    write_provenance(tmp_path, PRESET, MANIFEST, ["first"])
+    assert write_provenance(tmp_path, PRESET, MANIFEST, ["second"]) == []
     found = json.loads((tmp_path / "experiment.json").read_text())
     assert found["command"] == ["first"]
     assert [run["command"] for run in found["runs"]] == [["first"], ["second"]]
 
 
 def test_other_software_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record(tmp_path, PRESET, MANIFEST, [])
+    write_provenance(tmp_path, PRESET, MANIFEST, [])
     monkeypatch.setattr(provenance, "versions", lambda: {"torch": "9.9"})
     monkeypatch.setattr(provenance, "commit", lambda: "abc")
-    first, second = record(tmp_path, PRESET, MANIFEST, [])
+    first, second = write_provenance(tmp_path, PRESET, MANIFEST, [])
     assert first.startswith("torch was ")
     assert first.endswith(", now 9.9")
     assert second.endswith(", now abc")
@@ -56,15 +56,15 @@ def test_other_software_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_another_experiment_does_not_get_into_the_same_folder(
     tmp_path: Path, preset: provenance.Preset, manifest: provenance.Manifest, said: str
 ) -> None:
-    record(tmp_path, PRESET, MANIFEST, [])
+    write_provenance(tmp_path, PRESET, MANIFEST, [])
     with pytest.raises(StateError, match=said):
-        record(tmp_path, preset, manifest, [])
+        write_provenance(tmp_path, preset, manifest, [])
 
 
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "experiment.json").write_text("{")
     with pytest.raises(StateError, match=r"cannot read .*experiment\.json"):
-        record(tmp_path, PRESET, MANIFEST, [])
+        write_provenance(tmp_path, PRESET, MANIFEST, [])
 
 
 def test_outside_a_checkout_there_is_no_commit(tmp_path: Path) -> None:

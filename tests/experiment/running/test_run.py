@@ -16,22 +16,22 @@ import pytest
 from swarmd.errors import DiskFull, Locked, StateError
 from swarmd.experiment.cell import scratch_of
 from swarmd.experiment.running.cell_process import Command
+from swarmd.experiment.running.cells import Cell
 from swarmd.experiment.running.cost import Pace
-from swarmd.experiment.running.plan import PlannedCell
 from swarmd.experiment.running.progress import Display
 from swarmd.experiment.running.run import Outcome, Run, hold, require_space
 from tests.e2e.watch import alive
-from tests.experiment.running.planned import SMOKE, fake, plan, quiet
+from tests.experiment.running.few import SMOKE, fake, quiet, some_cells
 
 
-def execute(root: Path, cells: list[PlannedCell], command: Command, **options: Any) -> tuple[Outcome, str]:
+def execute(root: Path, cells: list[Cell], command: Command, **options: Any) -> tuple[Outcome, str]:
     """A run without a terminal, and what it said."""
     display, out = quiet()
     options = {"jobs": 2, **options}
     return Run(root, list(cells), Pace(SMOKE), display, command=command, **options).execute(), out.getvalue()
 
 
-def status(root: Path, cell: PlannedCell) -> dict[str, Any]:
+def status(root: Path, cell: Cell) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((cell.folder(root) / "cell.json").read_text())
     return found
 
@@ -44,7 +44,7 @@ def wait_for(path: Path) -> None:
 
 
 def test_all_cells_are_run_and_said(tmp_path: Path) -> None:
-    cells = plan()
+    cells = some_cells()
     outcome, said = execute(tmp_path, cells, fake())
     assert (outcome.exit_code, sorted(outcome.done)) == (0, sorted(cell.label for cell in cells))
     assert all(f"✓ {cell.label}" in said for cell in cells)
@@ -52,19 +52,19 @@ def test_all_cells_are_run_and_said(tmp_path: Path) -> None:
 
 
 def test_what_a_cell_says_besides_its_progress_is_kept(tmp_path: Path) -> None:
-    (cell, *_) = plan()
+    (cell, *_) = some_cells()
     execute(tmp_path, [cell], fake())
     assert (cell.folder(tmp_path) / "output.log").read_text() == "a last word\n"
 
 
 def test_one_at_a_time_they_come_in_the_plans_order(tmp_path: Path) -> None:
-    cells = plan()
+    cells = some_cells()
     outcome, _ = execute(tmp_path, cells, fake(), jobs=1)
     assert outcome.done == [cell.label for cell in cells]
 
 
 def test_a_cell_that_fails_is_told_with_its_last_words_and_the_others_go_on(tmp_path: Path) -> None:
-    cells = plan(seeds=[0])
+    cells = some_cells(seeds=[0])
     outcome, said = execute(tmp_path, cells, fake(arm_8_0="fails"))
     assert (outcome.exit_code, outcome.done) == (1, ["alike 4/4 seed 0"])
     assert "✗ alike 8/0 seed 0  failed: exit code 3; its last words: the disk is on fire" in said
@@ -73,12 +73,12 @@ def test_a_cell_that_fails_is_told_with_its_last_words_and_the_others_go_on(tmp_
 
 
 def test_a_cell_that_ends_well_without_a_result_has_failed(tmp_path: Path) -> None:
-    outcome, _ = execute(tmp_path, plan(["8/0"], [0]), fake("silent"))
+    outcome, _ = execute(tmp_path, some_cells(["8/0"], [0]), fake("silent"))
     assert list(outcome.failed.values()) == ["it ended well but wrote no result; its last words: a last word"]
 
 
 def test_a_simulation_starts_over_in_a_fresh_folder(tmp_path: Path) -> None:
-    (cell,) = plan(["8/0"], [0])
+    (cell,) = some_cells(["8/0"], [0])
     old = cell.folder(tmp_path) / "node-0" / "rounds.jsonl"
     old.parent.mkdir(parents=True)
     old.write_text("{}\n")
@@ -90,7 +90,7 @@ def test_a_simulation_starts_over_in_a_fresh_folder(tmp_path: Path) -> None:
 
 
 def test_nothing_is_started_that_is_not_expected_to_end_in_time(tmp_path: Path) -> None:
-    cells = plan()
+    cells = some_cells()
     outcome, _ = execute(tmp_path, cells, fake(), deadline_s=time.monotonic() + 1.0)
     assert (outcome.exit_code, outcome.not_started) == (75, [cell.label for cell in cells])
     assert not (tmp_path / "cells").exists()
@@ -98,7 +98,7 @@ def test_nothing_is_started_that_is_not_expected_to_end_in_time(tmp_path: Path) 
 
 def test_expectations_follow_what_finished_cells_took(tmp_path: Path) -> None:
     # given a budget of half of what the preset expects
-    (cell,), (display, _), pace = plan(["8/0"], [0]), quiet(), Pace(SMOKE)
+    (cell,), (display, _), pace = some_cells(["8/0"], [0]), quiet(), Pace(SMOKE)
     half = pace.expected_s(cell) / 2
     run = Run(tmp_path, [], pace, display, 2, deadline_s=half, clock=lambda: 0.0)
     assert not run.fits(cell)
@@ -109,7 +109,7 @@ def test_expectations_follow_what_finished_cells_took(tmp_path: Path) -> None:
 
 def test_a_running_cell_is_given_the_deadline_and_what_is_missing_is_told(tmp_path: Path) -> None:
     # given a budget that is over, by the run's clock, once the first cell has been stopped
-    cells = plan(seeds=[0])
+    cells = some_cells(seeds=[0])
     display, said = quiet()
     run = Run(
         tmp_path, list(cells), Pace(SMOKE, ratios=[1e-6]), display, 1, deadline_s=1.0, command=fake("waits")
@@ -143,7 +143,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, *marks: Path) -> None:
 def test_ctrl_c_ends_what_runs_and_keeps_the_rest_for_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = plan()
+    cells = some_cells()
     interrupt(monkeypatch, *(cell.folder(tmp_path) / "waits" for cell in cells[:2]))
     outcome, said = execute(tmp_path, cells, fake("waits"))
     assert outcome.exit_code == 130
@@ -156,7 +156,7 @@ def test_ctrl_c_ends_what_runs_and_keeps_the_rest_for_later(
 def test_a_cell_that_does_not_end_when_asked_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (cell,) = plan(["8/0"], [0])
+    (cell,) = some_cells(["8/0"], [0])
     monkeypatch.setattr("swarmd.experiment.running.run.PATIENCE_S", {"simulation": 0.2})
     interrupt(monkeypatch, cell.folder(tmp_path) / "waits")
     outcome, _ = execute(tmp_path, [cell], fake("stubborn"))
@@ -164,7 +164,7 @@ def test_a_cell_that_does_not_end_when_asked_is_ended(
 
 
 def test_what_a_killed_cell_had_started_is_ended_and_what_it_had_written_removed(tmp_path: Path) -> None:
-    (cell,) = plan(["8/0"], [0])
+    (cell,) = some_cells(["8/0"], [0])
     mark = cell.folder(tmp_path) / "child"
     scratch: list[Path] = []
 
@@ -190,9 +190,9 @@ import sys
 from pathlib import Path
 from swarmd.experiment.running.run import hold
 from tests.experiment.running.test_run import execute
-from tests.experiment.running.planned import fake, plan
+from tests.experiment.running.few import fake, some_cells
 with hold(Path(sys.argv[1])) as lock:
-    execute(Path(sys.argv[1]), plan(["8/0"], [0]), fake("parent"), inherited=(lock,))
+    execute(Path(sys.argv[1]), some_cells(["8/0"], [0]), fake("parent"), inherited=(lock,))
 """
 
 
@@ -200,7 +200,7 @@ with hold(Path(sys.argv[1])) as lock:
 def test_kill_9_of_the_run_leaves_no_process_and_no_lock(tmp_path: Path) -> None:
     # given a run whose cell has a child
     process = subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)])
-    folder = plan(["8/0"], [0])[0].folder(tmp_path)
+    folder = some_cells(["8/0"], [0])[0].folder(tmp_path)
     wait_for(folder / "waits")
     child = int((folder / "child").read_text())
     with pytest.raises(Locked, match=f"pid {process.pid}"), hold(tmp_path):
@@ -228,11 +228,11 @@ def is_held(root: Path) -> bool:
 
 def test_too_little_space_is_told_before_anything_is_started(tmp_path: Path) -> None:
     with pytest.raises(DiskFull, match=r"1 MiB are free .* 204 are needed"):
-        require_space(tmp_path, plan(), free_bytes=2**20)
+        require_space(tmp_path, some_cells(), free_bytes=2**20)
 
 
 def test_enough_space_is_enough(tmp_path: Path) -> None:
-    require_space(tmp_path, plan(), free_bytes=2**30)
+    require_space(tmp_path, some_cells(), free_bytes=2**30)
 
 
 # ---------------------------------------------------------------- progress
@@ -266,7 +266,7 @@ def test_on_a_terminal_lines_are_drawn_over_the_last_ones_and_what_is_said_stays
 
 def test_remaining_time_is_the_work_left_over_the_jobs(tmp_path: Path) -> None:
     display, _ = quiet()
-    cells = plan()
+    cells = some_cells()
     run = Run(tmp_path, list(cells), Pace(SMOKE), display, 2)
     assert run.remaining_s() == pytest.approx(sum(Pace(SMOKE).expected_s(cell) for cell in cells) / 2)
     run.waiting = run.waiting[:1]

@@ -150,7 +150,7 @@ def test_scenarios():
     assert set(asked.values()) == {2}
     assert [node.joins_at_round for node in nodes_of("late", 4, "tiny", 100)] == [0, 0, 0, 50]
     assert [node.rounds_after for node in nodes_of("late", 4, "tiny", 100)] == [0, 0, 0, 100]
-    with pytest.raises(ConfigError, match="no scenario"):
+    with pytest.raises(ConfigError, match="unknown scenario"):
         nodes_of("other", 8, "tiny", 100)
     with pytest.raises(ConfigError, match="made for the model tiny"):
         nodes_of("mixed", 8, "Qwen2.5-0.5B", 100)

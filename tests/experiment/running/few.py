@@ -1,4 +1,4 @@
-"""Small plans, and cells that are run by a fake, for the tests of whatever runs them."""
+"""A few cells, and a fake that runs them, for the tests of whatever runs cells."""
 
 import io
 import sys
@@ -7,22 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from swarmd.experiment.arms import ARMS
+from swarmd.experiment.cell import Cell
 from swarmd.experiment.presets import PRESETS
 from swarmd.experiment.running.cell_process import Command
-from swarmd.experiment.running.plan import PlannedCell, make_plan
+from swarmd.experiment.running.cells import cells_of
 from swarmd.experiment.running.progress import Display
 
 SMOKE = replace(PRESETS["smoke"], num_nodes=2, rounds=3)
 FAKE = Path(__file__).with_name("fake_cell.py")
 
 
-def plan(
+def some_cells(
     arms: Sequence[str] = ("8/0", "4/4"), seeds: Sequence[int] = (0, 1), **settings: str
-) -> list[PlannedCell]:
+) -> list[Cell]:
     """Two arms with two seeds, unless said otherwise; `settings` write a key's dot as two underscores."""
     others = {key.replace("__", "."): value for key, value in settings.items()}
     preset = replace(SMOKE, settings={**SMOKE.settings, **others})
-    return make_plan(preset, [ARMS[name] for name in arms], seeds, ["alike"])
+    return cells_of(preset, [ARMS[name] for name in arms], seeds, ["alike"])
 
 
 def fake(how: str = "done", **by_arm: str) -> Command:
