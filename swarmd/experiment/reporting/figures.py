@@ -132,7 +132,7 @@ def horizon_panels(experiment: Experiment, scenario: str, arms: Sequence[str], b
     for reward in (FRESH, HELD_OUT):
         lines = []
         for arm in arms:
-            verdict = judge(experiment, Hypothesis("", "", arm, base, reward, scenario=scenario))
+            verdict = judge(experiment, Hypothesis("", arm, base, reward, scenario=scenario))
             at = [
                 h for h in verdict.horizons if h.fraction in HORIZONS_DRAWN and np.isfinite(h.estimate.effect)
             ]

@@ -1,7 +1,7 @@
 """What is claimed, as data: two arms, a measure, an axis, a bar and a direction. Verdicts follow from these and the cells."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from swarmd.experiment.arms import GROUPS
@@ -23,6 +23,9 @@ VARIANTS = GROUPS["selectors"] + GROUPS["weightings"]
 GUARDED = f"{PAPER_BEST} guarded"
 NAMED = (SILO, *PUBLISHED, *CONTROLS, *VARIANTS, GUARDED)
 
+# The training set's reward depends on what the filter lets through, so it compares no arms.
+REWARDS_COMPARED = (FRESH, HELD_OUT)
+
 # How an arm's name says that only the learning rate is another: `4/4 1e-3`.
 RATE = r"\d+(?:\.\d+)?e-\d+"
 
@@ -42,10 +45,12 @@ GUARDED_MIN = 0.97
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """`arm` against `against` in `scenario`: the `statistic` of `measure` over `axis` is `claim` than `bar`."""
+    """`arm` against `against` in `scenario`: the `statistic` of `measure` over `axis` is `claim` than `bar`.
+
+    `beside` says in words what `against` is, where its name does not.
+    """
 
     group: str
-    question: str
     arm: str
     against: str
     measure: str
@@ -56,6 +61,40 @@ class Hypothesis:
     scenario: str = "alike"
     published: float | None = None
     seeds_min: int = SEEDS_MIN
+    beside: str = ""
+
+    @property
+    def question(self) -> str:
+        """The claim as a question to which the verdict is the answer."""
+        arm, other, bar = self.arm, self.beside or self.against, f"{self.bar:g}"
+        if self.measure == TO_LEVEL:
+            return (
+                f"With {arm}, does a late joiner reach {LEVEL_SHARE:.0%} of the swarm's final held-out reward in at most half"
+                f" the rounds of one that trains alone with {other}?"
+            )
+        if self.measure == FOREIGN:
+            of = "for each single node" if self.statistic == EACH_NODE else "mean over nodes"
+            return (
+                f"With {arm}, is held-out reward on datasets that a node never generated above that of nodes trained alone with"
+                f" {other} ({of})?"
+            )
+        if self.measure == DROP and self.claim == LARGER:
+            return f"Does {arm} oscillate more than {other} (largest drop of held-out reward)?"
+        if self.measure == DROP:
+            return f"Is the largest drop of held-out reward in {arm} at most {bar} times that in {other}?"
+        if self.measure == END and self.bar == 1:
+            return f"Does {arm} end with more held-out reward than {other}?"
+        if self.measure == END:
+            return f"Does {arm} end with {bar} times or more of the held-out reward of {other}?"
+        what = (
+            f"{self.measure} reward per {self.axis}"
+            if self.axis != ROUND
+            else f"cumulative {self.measure} reward"
+        )
+        if self.bar < 1:
+            return f"Is {arm} not worse than {other} in {what} (at least {bar} times)?"
+        times = f" by {bar} times or more" if self.bar > 1 else ""
+        return f"Is {arm} ahead of {other}{times} in {what}?"
 
 
 def hypotheses(scenario: str, arms: Iterable[str]) -> list[Hypothesis]:
@@ -110,102 +149,64 @@ def _with_ends(found: list[Hypothesis]) -> list[Hypothesis]:
     for h in found:
         both.append(h)
         pair = (h.arm, h.against)
-        if (h.measure, h.axis, h.claim) != (HELD_OUT, ROUND, LARGER) or pair in known:
-            continue
-        known.add(pair)
-        bar = min(h.bar, 1.0)
-        text = f"Does {h.arm} end with" + (" more" if bar == 1 else f" {bar:g} times or more of the")
-        question = f"{text} held-out reward {'than' if bar == 1 else 'of'} {h.against}?"
-        both.append(replace(h, question=question, measure=END, bar=bar, published=None))
+        if (h.measure, h.axis, h.claim) == (HELD_OUT, ROUND, LARGER) and pair not in known:
+            known.add(pair)
+            both.append(replace(h, measure=END, bar=min(h.bar, 1.0), published=None))
     return both
-
-
-def _ahead_in(
-    group: str,
-    arm: str,
-    against: str,
-    text: str = "",
-    *,
-    rewards: Sequence[str] = (FRESH, HELD_OUT),
-    axes: Sequence[str] = (ROUND,),
-) -> list[Hypothesis]:
-    """Whether `arm` is ahead in each reward over each axis; `text` says more of `against` than its name."""
-    return [
-        Hypothesis(
-            group,
-            f"Is {arm} ahead of {text or against} in {reward} reward{f' per {axis}' if len(axes) > 1 else ''}?",
-            arm, against, reward, axis,
-        )
-        for reward in rewards
-        for axis in axes
-    ]  # fmt: skip
 
 
 def _table() -> list[Hypothesis]:
     return [
-        Hypothesis(
-            "The paper's table",
-            f"Is {arm} ahead of {SILO} in cumulative {reward} reward?",
-            arm, SILO, reward, published=factor,
-        )
-        for reward in (FRESH, HELD_OUT)
+        Hypothesis("The paper's table", arm, SILO, reward, published=factor)
+        for reward in REWARDS_COMPARED
         for arm, factor in PUBLISHED.items()
-    ]  # fmt: skip
+    ]
 
 
 def _oscillation() -> list[Hypothesis]:
+    group, published = "The paper's table", PUBLISHED[PAPER_BEST]
     return [
-        Hypothesis(
-            "The paper's table",
-            f"Is {PAPER_BEST} ahead of {SILO} by {EXPECTED} times or more in cumulative fresh reward, as our first trial had it?",
-            PAPER_BEST, SILO, FRESH, bar=EXPECTED, published=PUBLISHED[PAPER_BEST],
-        ),
-        Hypothesis(
-            "The paper's table",
-            f"Does 2/6 oscillate more than {PAPER_BEST} (largest drop of held-out reward)?",
-            "2/6", PAPER_BEST, DROP,
-        ),
-    ]  # fmt: skip
+        Hypothesis(group, PAPER_BEST, SILO, FRESH, bar=EXPECTED, published=published),
+        Hypothesis(group, "2/6", PAPER_BEST, DROP),
+    ]
 
 
 def _controls() -> list[Hypothesis]:
-    older = "the same with its own older rollouts in place of the peers',"
+    """4/4 against each control; and against the silo by what it costs."""
+    asked = (
+        ("The filter", "8/0 dynamic", f"{SILO} with dynamic sampling", (ROUND, GENERATED, SECONDS)),
+        ("Other minds, or more signal", "4/4 self", "the same with its own older rollouts in place of the peers',", (ROUND,)),
+        ("Equal generation", "4/0", "4/0, which generates as much and uses nothing else,", (ROUND,)),
+        ("Cost", SILO, "", (GENERATED, TRAINED, SECONDS)),
+    )  # fmt: skip
     return [
-        *_ahead_in("The filter", PAPER_BEST, "8/0 dynamic", f"{SILO} with dynamic sampling", axes=(ROUND, GENERATED, SECONDS)),
-        *_ahead_in("Other minds, or more signal", PAPER_BEST, "4/4 self", older),
-        *_ahead_in("Equal generation", PAPER_BEST, "4/0", "4/0, which generates as much and uses nothing else,"),
-        *_ahead_in("Cost", PAPER_BEST, SILO, axes=(GENERATED, TRAINED, SECONDS)),
-    ]  # fmt: skip
+        Hypothesis(group, PAPER_BEST, against, reward, axis, beside=beside)
+        for group, against, beside, axes in asked
+        for reward in REWARDS_COMPARED
+        for axis in axes
+    ]
 
 
 def _variants() -> list[Hypothesis]:
+    beside = f"{PAPER_BEST} (uniform, as-own)"
     return [
-        Hypothesis(
-            "Selectors and weightings",
-            f"Is {arm} ahead of {PAPER_BEST} (uniform, as-own) in cumulative {reward} reward?",
-            arm, PAPER_BEST, reward,
-        )
+        Hypothesis("Selectors and weightings", arm, PAPER_BEST, reward, beside=beside)
         for arm in VARIANTS
         for reward in (HELD_OUT, FRESH)
-    ]  # fmt: skip
+    ]
 
 
 def _ahead(group: str, arm: str, against: str) -> Hypothesis:
-    """A claim to beat what is known, which takes more seeds than others."""
-    question = f"Is {arm} ahead of {against} by {AHEAD} times or more in cumulative held-out reward?"
-    return Hypothesis(group, question, arm, against, HELD_OUT, bar=AHEAD, seeds_min=SEEDS_MIN_BEST)
+    """A claim to beat what is known takes more seeds than others."""
+    return Hypothesis(group, arm, against, HELD_OUT, bar=AHEAD, seeds_min=SEEDS_MIN_BEST)
 
 
 def _not_worse(group: str, arm: str, against: str) -> Hypothesis:
-    question = (
-        f"Is {arm} not worse than {against} in cumulative held-out reward (at least {NOT_WORSE} times)?"
-    )
-    return Hypothesis(group, question, arm, against, HELD_OUT, bar=NOT_WORSE)
+    return Hypothesis(group, arm, against, HELD_OUT, bar=NOT_WORSE)
 
 
 def _calm(group: str, arm: str, against: str) -> Hypothesis:
-    question = f"Is the largest drop of held-out reward in {arm} at most half of that in {against}?"
-    return Hypothesis(group, question, arm, against, DROP, bar=0.5, claim=SMALLER)
+    return Hypothesis(group, arm, against, DROP, bar=0.5, claim=SMALLER)
 
 
 def _uses_more_of_others(arm: str) -> bool:
@@ -218,7 +219,7 @@ def _best(arms: list[str]) -> list[Hypothesis]:
     found, group = [], "Beyond the paper"
     for arm in (arm for arm in arms if arm not in NAMED and shares(arm)):
         found += [_ahead(group, arm, PAPER_BEST), _not_worse(group, arm, PAPER_BEST)]
-        found += _ahead_in(group, arm, PAPER_BEST, rewards=[HELD_OUT], axes=(GENERATED, SECONDS))
+        found += [Hypothesis(group, arm, PAPER_BEST, HELD_OUT, axis) for axis in (GENERATED, SECONDS)]
         if _uses_more_of_others(arm):
             found.append(_calm(group, arm, "2/6"))
     return found
@@ -245,40 +246,26 @@ def _other_settings(arms: list[str]) -> list[Hypothesis]:
         _, _, settings = silo.partition(" ")
         others = [arm for arm in arms if settings and shares(arm) and arm.endswith(f" {settings}")]
         for arm in (PAPER_BEST, *others):
-            found += _ahead_in("Other settings", arm, silo)
+            found += [Hypothesis("Other settings", arm, silo, reward) for reward in REWARDS_COMPARED]
     return found
 
 
 def _guards(arms: list[str]) -> list[Hypothesis]:
     """Asked only where the guarded arm was run: it is no arm of the paper's."""
+    group = "What the guards cost"
     return [
-        Hypothesis(
-            "What the guards cost",
-            f"Does {GUARDED} keep {GUARDED_MIN:.0%} or more of {PAPER_BEST}'s cumulative {reward} reward?",
-            GUARDED, PAPER_BEST, reward, bar=GUARDED_MIN, seeds_min=SEEDS_MIN_BEST,
-        )
+        Hypothesis(group, GUARDED, PAPER_BEST, reward, bar=GUARDED_MIN, seeds_min=SEEDS_MIN_BEST)
         for reward in (HELD_OUT, FRESH)
         if GUARDED in arms
-    ]  # fmt: skip
+    ]
 
 
 def _specialised(arm: str, silo: str) -> list[Hypothesis]:
-    group, where = "Specialised nodes", "on datasets that a node never generated"
     return [
-        Hypothesis(
-            group, f"With {arm}, is held-out reward {where} above that of nodes trained alone with {silo} (mean over nodes)?",
-            arm, silo, FOREIGN, bar=0.0, statistic=DIFFERENCE,
-        ),
-        Hypothesis(
-            group, f"With {arm}, is it above that with {silo} for each single node?",
-            arm, silo, FOREIGN, bar=0.0, statistic=EACH_NODE,
-        ),
-    ]  # fmt: skip
+        Hypothesis("Specialised nodes", arm, silo, FOREIGN, bar=0.0, statistic=statistic)
+        for statistic in (DIFFERENCE, EACH_NODE)
+    ]
 
 
 def _late(arm: str, silo: str) -> list[Hypothesis]:
-    question = (
-        f"With {arm}, does a late joiner reach {LEVEL_SHARE:.0%} of the swarm's final held-out reward in at most half the rounds"
-        f" of one that trains alone with {silo}?"
-    )
-    return [Hypothesis("Late joiners", question, arm, silo, TO_LEVEL, bar=0.5, claim=SMALLER)]
+    return [Hypothesis("Late joiners", arm, silo, TO_LEVEL, bar=0.5, claim=SMALLER)]

@@ -82,10 +82,13 @@ class Measure:
     of: Callable[[FinishedNode], float]
     digits: int = 3
 
-    def over_nodes(self, cell: FinishedCell) -> Array | None:
-        """Its values, one a node; None where any is missing."""
-        values_N = np.array([self.of(node) for node in cell.nodes])
-        return None if np.isnan(values_N).any() else values_N
+    def over_nodes(self, cell: FinishedCell) -> Array:
+        """Its values, one a node."""
+        return np.array([self.of(node) for node in cell.nodes])
+
+    def mean(self, cell: FinishedCell) -> float:
+        """The mean over nodes; NaN where one of them is not known."""
+        return float(np.mean(self.over_nodes(cell)))
 
 
 def _column(name: str, reduce: Callable[[Array], float]) -> Callable[[FinishedNode], float]:

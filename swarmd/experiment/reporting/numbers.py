@@ -38,6 +38,7 @@ def document_of(
 def _verdict(verdict: Verdict) -> dict[str, object]:
     return {
         **asdict(verdict.hypothesis),
+        "question": verdict.hypothesis.question,
         "state": verdict.state,
         "reason": verdict.reason,
         "notes": verdict.notes,
@@ -51,7 +52,7 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
 
 def _cell(cell: FinishedCell) -> dict[str, object]:
     values = {name: measure.over_nodes(cell) for name, measure in MEASURES.items()}
-    known = {name: values_N for name, values_N in values.items() if values_N is not None}
+    known = {name: values_N for name, values_N in values.items() if not np.isnan(values_N).any()}
     nodes = [
         {
             **_fields(node, "name", "model", "speed", "datasets", "joins_at_round"),

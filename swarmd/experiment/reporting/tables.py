@@ -1,5 +1,6 @@
 """The tables of one scenario: rewards, cost, steadiness, signal, and every seed's own figures."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -71,7 +72,7 @@ def scenario_tables(experiment: Experiment, scenario: str) -> list[Block]:
     ]  # fmt: skip
 
 
-Extra = Callable[[FinishedCell], float | None]
+Extra = Callable[[FinishedCell], float]
 
 
 def _table(cells: dict[str, list[FinishedCell]], names: Sequence[str], extra: dict[str, Extra]) -> Table:
@@ -79,7 +80,7 @@ def _table(cells: dict[str, list[FinishedCell]], names: Sequence[str], extra: di
     columns: list[tuple[str, list[str]]] = []
     for name in names:
         measure = MEASURES[name]
-        values = [[_reduced(cell, name, np.mean) for cell in found] for found in cells.values()]
+        values = [[measure.mean(cell) for cell in found] for found in cells.values()]
         columns.append((measure.title, [with_interval(of_arm, measure.digits) for of_arm in values]))
     for title, of in extra.items():
         columns.append((title, [mean_of([of(cell) for cell in found], 3) for found in cells.values()]))
@@ -98,16 +99,15 @@ def _datasets(cells: dict[str, list[FinishedCell]]) -> list[Block]:
         return []
     rows = []
     for arm, found in cells.items():
-        finals = []
-        for name in names:
-            values = [
-                float(node.evaluations.by_dataset[name][-1])
-                for cell in found
-                for node in cell.nodes
-                if node.evaluations is not None and name in node.evaluations.by_dataset
-            ]
-            finals.append(f"{np.mean(values):.3f}" if values else "–")
-        rows.append([arm, *finals])
+        tests = [
+            node.evaluations.by_dataset
+            for cell in found
+            for node in cell.nodes
+            if node.evaluations is not None
+        ]
+        rows.append(
+            [arm, *(mean_of([float(by[name][-1]) for by in tests if name in by], 3) for name in names)]
+        )
     return [
         Heading(3, "By dataset"),
         Text("Drops as above, of each dataset's held-out reward by itself; with fewer questions each, they are noisier."),
@@ -121,7 +121,7 @@ def _by_seed(cells: dict[str, list[FinishedCell]]) -> Table:
     rows = []
     for arm, found in cells.items():
         for cell in found:
-            values = [mean_of([_reduced(cell, name, np.mean)], 3) for name in _BY_SEED]
+            values = [mean_of([MEASURES[name].mean(cell)], 3) for name in _BY_SEED]
             rows.append([arm, str(cell.spec.seed), *values])
     return Table(["arm", "seed", *(MEASURES[name].title for name in _BY_SEED)], rows)
 
@@ -132,9 +132,9 @@ def _by_node(cells: dict[str, list[FinishedCell]]) -> list[Block]:
     return [Heading(3, "Every node"), learned.table(found[0])] if len(found) == 1 else []
 
 
-def with_interval(values: Sequence[float | None], digits: int) -> str:
+def with_interval(values: Sequence[float], digits: int) -> str:
     """The mean of the seeds that have a value, with its t-interval if there are two or more."""
-    known = [value for value in values if value is not None]
+    known = [value for value in values if not math.isnan(value)]
     if not known:
         return "–"
     estimate = statistics.centre(np.array(known))
@@ -144,25 +144,23 @@ def with_interval(values: Sequence[float | None], digits: int) -> str:
     return f"{text} [{estimate.t[0]:,.{digits}f}, {estimate.t[1]:,.{digits}f}]"
 
 
-def mean_of(values: Sequence[float | None], digits: int) -> str:
+def mean_of(values: Sequence[float], digits: int) -> str:
     """The mean of what is known."""
-    known = [value for value in values if value is not None]
+    known = [value for value in values if not math.isnan(value)]
     return f"{np.mean(known):,.{digits}f}" if known else "–"
 
 
-def _reduced(cell: FinishedCell, name: str, reduce: Callable[[Array], float]) -> float | None:
-    values_N = MEASURES[name].over_nodes(cell)
-    return None if values_N is None else float(reduce(values_N))
+def _reduced(cell: FinishedCell, name: str, reduce: Callable[[Array], float]) -> float:
+    return float(reduce(MEASURES[name].over_nodes(cell)))
 
 
 def _deviation(values_N: Array) -> float:
-    return float(np.std(values_N, ddof=1)) if len(values_N) > 1 else 0.0
+    return float(np.std(values_N, ddof=min(1, len(values_N) - 1)))
 
 
-def _total(cell: FinishedCell) -> float | None:
+def _total(cell: FinishedCell) -> float:
     return _reduced(cell, "fresh_cumulative", np.sum)
 
 
-def _evaluation(cell: FinishedCell) -> float | None:
-    error = _reduced(cell, "held_out_error", np.mean)
-    return None if error is None else 1.96 * error
+def _evaluation(cell: FinishedCell) -> float:
+    return 1.96 * MEASURES["held_out_error"].mean(cell)

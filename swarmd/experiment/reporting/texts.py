@@ -10,7 +10,7 @@ from swarmd.experiment.reporting import statistics
 from swarmd.experiment.reporting.document import Block, Code, Heading, Items, Table, Text
 from swarmd.experiment.reporting.hypotheses import SEEDS_MIN, SEEDS_MIN_BEST
 from swarmd.experiment.reporting.results import Experiment
-from swarmd.experiment.reporting.verdicts import NOT_RUN, Verdict
+from swarmd.experiment.reporting.verdicts import NOT_RUN, Verdict, listed
 
 
 def opening(experiment: Experiment, seeds: Sequence[int] | None) -> list[Block]:
@@ -24,8 +24,8 @@ def opening(experiment: Experiment, seeds: Sequence[int] | None) -> list[Block]:
     items = [
         f"{len(cells)} finished cells, {len(experiment.left_out)} left out (listed below)",
         f"scenarios: {', '.join(experiment.scenarios)}",
-        f"seeds: {_join(all_seeds)}{chosen}",
-        f"nodes of a cell: {_join(nodes)}; rounds: {_join(rounds)}",
+        f"seeds: {listed(all_seeds)}{chosen}",
+        f"nodes of a cell: {listed(nodes)}; rounds: {listed(rounds)}",
     ]
     return [Heading(1, "Experiment report" + (f": {preset}" if preset else "")), Items(items)]
 
@@ -91,7 +91,7 @@ def repeat(experiment: Experiment) -> list[Block]:
     rows = _flat({key: value for key, value in facts.items() if key not in ("command", "runs")})
     for number, run in enumerate(runs[1:], 2):
         rows += _flat({key: value for key, value in run.items() if key != "command"}, f"run {number}")
-    rows.append(("seeds", _join(sorted({cell.spec.seed for cell in experiment.cells}))))
+    rows.append(("seeds", listed(sorted({cell.spec.seed for cell in experiment.cells}))))
     blocks.append(Table(["fact", "value"], rows))
     if (preset := PRESETS.get(str(facts.get("preset")))) is not None:
         blocks += [
@@ -157,7 +157,3 @@ def _flat(value: object, path: str = "") -> list[tuple[str, str]]:
 
 def _value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _join(values: Sequence[object]) -> str:
-    return ", ".join(map(str, values))

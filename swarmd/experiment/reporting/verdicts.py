@@ -1,7 +1,7 @@
 """From a claim and the cells to a verdict: holds, does not hold, not decided or not run, with the effect and its interval."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -91,10 +91,9 @@ def judge(experiment: Experiment, h: Hypothesis) -> Verdict:
         return _to_level(h, pairs)
     if h.measure in REWARDS:
         return _areas(h, pairs)
-    values = {s: (_mean_over_nodes(a, h), _mean_over_nodes(b, h)) for s, (a, b) in pairs.items()}
-    found = tuple(
-        SeedPair(s, a, b) for s, (a, b) in values.items() if not math.isnan(a) and not math.isnan(b)
-    )
+    measure = MEASURES[h.measure]
+    both = [SeedPair(s, measure.mean(a), measure.mean(b)) for s, (a, b) in pairs.items()]
+    found = tuple(pair for pair in both if not math.isnan(pair.a + pair.b))
     return _decided(h, found, len(pairs), rounds=_rounds(pairs))
 
 
@@ -137,11 +136,6 @@ def _estimate(h: Hypothesis, a_S: Array, b_S: Array) -> Estimate:
     return (statistics.difference if h.statistic == DIFFERENCE else statistics.ratio)(a_S, b_S)
 
 
-def _mean_over_nodes(cell: FinishedCell, h: Hypothesis) -> float:
-    values_N = MEASURES[h.measure].over_nodes(cell)
-    return math.nan if values_N is None else float(np.mean(values_N))
-
-
 def _areas(h: Hypothesis, pairs: dict[int, tuple[FinishedCell, FinishedCell]]) -> Verdict:
     """A ratio of areas under a reward, at the end and at earlier horizons."""
     fractions_H = np.array(sorted({*HORIZONS, *HORIZONS_DRAWN}) if h.axis == ROUND else [1.0])
@@ -175,8 +169,8 @@ def _starved(h: Hypothesis, pairs: dict[int, tuple[FinishedCell, FinishedCell]])
 
 
 def _mean_of(cells: Sequence[FinishedCell], name: str) -> float:
-    found = [values_N for cell in cells if (values_N := MEASURES[name].over_nodes(cell)) is not None]
-    return float(np.mean([np.mean(values_N) for values_N in found])) if found else 0.0
+    found = [mean for cell in cells if not math.isnan(mean := MEASURES[name].mean(cell))]
+    return float(np.mean(found)) if found else 0.0
 
 
 def _rounds(pairs: dict[int, tuple[FinishedCell, FinishedCell]]) -> float:
@@ -193,8 +187,10 @@ def _each_node(h: Hypothesis, pairs: dict[int, tuple[FinishedCell, FinishedCell]
     measure, names = MEASURES[h.measure], [node.spec.name for node in next(iter(pairs.values()))[0].nodes]
     both = {s: (measure.over_nodes(a), measure.over_nodes(b)) for s, (a, b) in pairs.items()}
     rows = [
-        (s, a, b) for s, (a, b) in both.items() if a is not None and b is not None and len(a) == len(b) == len(names)
-    ]  # fmt: skip
+        (s, a_N, b_N)
+        for s, (a_N, b_N) in both.items()
+        if len(a_N) == len(b_N) == len(names) and not np.isnan(a_N + b_N).any()
+    ]
     if not rows:
         return Verdict(h, NOT_RUN, "the records of these cells lack what it takes")
     a_SN, b_SN = np.array([row[1] for row in rows]), np.array([row[2] for row in rows])
@@ -219,9 +215,9 @@ def _to_level(h: Hypothesis, pairs: dict[int, tuple[FinishedCell, FinishedCell]]
     )
     notes = []
     if bounds := [s for s, times in late.items() if times.a_reached and not times.b_reached]:
-        notes.append(f"alone it never got there with seed {_list(bounds)}: those ratios are upper bounds")
+        notes.append(f"alone it never got there with seed {listed(bounds)}: those ratios are upper bounds")
     if neither := [s for s, times in late.items() if not times.a_reached and not times.b_reached]:
-        notes.append(f"neither got there with seed {_list(neither)}: left out")
+        notes.append(f"neither got there with seed {listed(neither)}: left out")
     if neither and not pairs_found:
         return Verdict(h, NOT_RUN, "nobody got there, in the swarm or alone", rounds=_rounds(pairs))
     verdict = _decided(h, pairs_found, len(pairs) - len(neither), rounds=_rounds(pairs), notes=tuple(notes))
@@ -229,10 +225,11 @@ def _to_level(h: Hypothesis, pairs: dict[int, tuple[FinishedCell, FinishedCell]]
     if never and verdict.state == HOLDS:
         verdict = replace(verdict, state=OPEN, reason="the joiner of the swarm did not always get there")
     if never:
-        note = f"in the swarm it never got there with seed {_list(never)}: those ratios are lower bounds"
+        note = f"in the swarm it never got there with seed {listed(never)}: those ratios are lower bounds"
         verdict = replace(verdict, notes=(*verdict.notes, note))
     return verdict
 
 
-def _list(seeds: list[int]) -> str:
-    return ", ".join(map(str, seeds))
+def listed(values: Iterable[object]) -> str:
+    """Values with commas between them."""
+    return ", ".join(map(str, values))

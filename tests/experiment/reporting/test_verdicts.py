@@ -17,7 +17,6 @@ def judged(folder: Path, **asked: object) -> Verdict:
     """The verdict on 4/4 against 8/0, or what is asked instead."""
     facts: dict[str, object] = {
         "group": "",
-        "question": "",
         "arm": "4/4",
         "against": "8/0",
         "measure": HELD_OUT,
@@ -48,7 +47,7 @@ def test_without_any_effect_few_verdicts_are_wrong(tmp_path: Path) -> None:
     write_experiment(tmp_path, arms, num_nodes=1, num_rounds=10)
     experiment = read_experiment(tmp_path)
     pairs = [(a, b) for a in arms for b in arms if a < b]
-    states = [judge(experiment, Hypothesis("", "", a, b, FRESH)).state for a, b in pairs]
+    states = [judge(experiment, Hypothesis("", a, b, FRESH)).state for a, b in pairs]
     # 210 pairs of 21 arms, not independent; one in twenty is claimed
     assert states.count(OPEN) / len(states) > 0.88
 
