@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from swarmd.errors import Locked, StateError
 from swarmd.files.atomic import write_atomically
@@ -99,6 +100,22 @@ def inspect(data_dir: DataDir) -> None:
     require_own_content(data_dir.root, unread=data_dir.cache.name, linked=data_dir.config.name, owner=owner)
 
 
+def locked_file(folder: Path, who: str, fix: str) -> TextIO:
+    """The file `lock` of a folder, which holds the folder until it is closed. Raises OSError, and Locked with these words."""
+    file = os.fdopen(open_own(folder / "lock", os.O_RDWR | os.O_CREAT), "r+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        pid = file.read().strip() or "unknown"
+        file.close()
+        raise Locked(f"another {who} (pid {pid}) already uses {folder}", fix=fix) from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
+
+
 class Lock:
     """Holds a data directory for this process; a second holder gets `Locked`. Released by the kernel, whatever happens.
 
@@ -109,25 +126,13 @@ class Lock:
     def __init__(self, data_dir: DataDir) -> None:
         make_own(data_dir.root)
         claim(data_dir)
+        fix = "look at it with `swarmd status`, or start a second node with --data-dir DIR and another port"
         try:
-            self._file = os.fdopen(open_own(data_dir.root / "lock", os.O_RDWR | os.O_CREAT), "r+")
+            self._file = locked_file(data_dir.root, "swarmd", fix)
         except OSError as error:
             raise StateError(
                 f"cannot use the data directory {data_dir.root}", str(error), "choose another with --data-dir"
             ) from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.seek(0)
-            pid = self._file.read().strip() or "unknown"
-            self._file.close()
-            raise Locked(
-                f"another swarmd (pid {pid}) already uses {data_dir.root}",
-                fix="look at it with `swarmd status`, or start a second node with --data-dir DIR and another port",
-            ) from None
-        self._file.truncate(0)
-        self._file.write(str(os.getpid()))
-        self._file.flush()
 
     def release(self) -> None:
         self._file.close()

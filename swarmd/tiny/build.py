@@ -41,7 +41,7 @@ IGNORED = -100  # torch's cross-entropy skips this target
 
 
 def build(
-    directory: Path, recipe: Recipe, manifest: Manifest, *, report: Callable[[str], object] = print
+    directory: Path, recipe: Recipe, manifest: Manifest, *, say: Callable[[str], object] = print
 ) -> None:
     """Train by `recipe` for `manifest` and write the Hugging Face folder to `directory`."""
     torch.set_num_threads(1)
@@ -53,8 +53,8 @@ def build(
     manners = phrases_of_manners() if recipe.manner_tokens else []
     tokenizer = build_tokenizer([*fixed_phrases(prompts), *manners])
     model = new_model(recipe, tokenizer)
-    report(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(tokenizer)} tokens")
-    train(model, tokenizer, corpus, recipe, rng, report)
+    say(f"{sum(p.numel() for p in model.parameters()):,} parameters, {len(tokenizer)} tokens")
+    train(model, tokenizer, corpus, recipe, rng, say)
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
 
@@ -88,7 +88,7 @@ def train(
     corpus: list[list[Example]],
     recipe: Recipe,
     rng: random.Random,
-    report: Callable[[str], object],
+    say: Callable[[str], object],
 ) -> None:
     """Next-token training on the completions; every dataset has the same share of every batch."""
     optimizer = torch.optim.AdamW(
@@ -112,7 +112,7 @@ def train(
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         if step % 250 == 0 or step + 1 == recipe.num_steps:
-            report(f"step {step}: loss {loss.item():.3f}, {time.monotonic() - started:.0f} s")
+            say(f"step {step}: loss {loss.item():.3f}, {time.monotonic() - started:.0f} s")
 
 
 def schedule(progress: float) -> float:
@@ -147,7 +147,7 @@ def pad(
 )
 def main(directory: Path, steps: int) -> None:
     """Build the embedded policy."""
-    build(directory, Recipe(num_steps=steps), load_manifest(LESSONS), report=click.echo)
+    build(directory, Recipe(num_steps=steps), load_manifest(LESSONS), say=click.echo)
 
 
 if __name__ == "__main__":

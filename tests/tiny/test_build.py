@@ -17,7 +17,7 @@ SHORT = Recipe(num_steps=3, num_examples=200, batch_size=8)
 
 
 def built(directory, recipe: Recipe) -> dict[str, bytes]:
-    build(directory, recipe, MANIFEST, report=lambda text: None)
+    build(directory, recipe, MANIFEST, say=lambda text: None)
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 

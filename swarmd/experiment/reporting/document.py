@@ -4,8 +4,8 @@ import base64
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -23,45 +23,39 @@ code, pre { font-size: .85rem; overflow-wrap: anywhere; white-space: pre-wrap; }
 _NUMBER = re.compile(r"[-+−<>≥≤]?[\d.,–]+( ?[×%])?( \[.*\]| ± [\d.]+)?|–|")
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     """A heading of level 1 to 3."""
 
     level: int
     text: str
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A paragraph."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Items:
+class Items(NamedTuple):
     """An unordered list."""
 
     items: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table; rows as long as the head."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """Text as it was typed."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A picture below the report's folder, once as PNG and once as SVG, with what it shows in words."""
 
     name: str

@@ -1,7 +1,5 @@
 """Runs cells, some at a time, within a budget; what was done before is kept, and Ctrl-C leaves no process behind."""
 
-import fcntl
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from swarmd.errors import DiskFull, Locked, StateError
+from swarmd.errors import DiskFull, StateError
 from swarmd.experiment.cell import Cell
 from swarmd.experiment.running.cell_process import PATIENCE_S, CellProcess, Command, cell_command
 from swarmd.experiment.running.cost import Pace, duration
 from swarmd.experiment.running.progress import Display, cell_line, summary_line
 from swarmd.experiment.swarms.reaper import Reaper
-from swarmd.files.owned import make_own, open_own, require_own_content
+from swarmd.files.datadir import locked_file
+from swarmd.files.owned import make_own, require_own_content
 
 # A record of a round is about 1 KB; a cell keeps besides its log and evaluations.
 ROUND_BYTES, CELL_BYTES, RESERVE_BYTES = 2000, 2**20, 200 * 2**20
@@ -173,21 +172,10 @@ def hold(root: Path) -> Iterator[int]:
     try:
         make_own(root)
         require_own_content(root, unread="cache")  # of real nodes, which a run that was cut off left behind
-        file = os.fdopen(open_own(root / "lock", os.O_RDWR | os.O_CREAT), "r+")
+        file = locked_file(root, "run", "wait for it, or name another folder")
     except OSError as error:
         raise StateError(f"cannot use the folder {root}", str(error), "name another") from None
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            pid = file.read().strip() or "unknown"
-            raise Locked(
-                f"another run (pid {pid}) already uses {root}", fix="wait for it, or name another folder"
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
         yield file.fileno()
 
 

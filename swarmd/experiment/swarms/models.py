@@ -40,12 +40,17 @@ def ensure(names: set[str], experiment: Path, say: Callable[[str], None]) -> Non
         unfinished = target.with_name(f"{name}.partial")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.parent.mkdir(parents=True, exist_ok=True)
-        build(unfinished, VARIANTS[name], load_manifest("tiny"), report=partial(_report, say, name))
+        build(
+            unfinished,
+            VARIANTS[name],
+            load_manifest("tiny"),
+            say=partial(_indented, say),
+        )
         unfinished.rename(target)
 
 
-def _report(say: Callable[[str], None], name: str, line: str) -> None:
-    say(f"  {name}: {line}")
+def _indented(say: Callable[[str], None], line: str) -> None:
+    say(f"  {line}")
 
 
 def model_setting(name: str, experiment: Path) -> str:
