@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from swarmd.clients.events import PlanChanged
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import Config
 from swarmd.errors import ConfigError, OutOfMemory
 from swarmd.policy.memory import free_memory, is_out_of_memory
 from swarmd.policy.plans.ladder import Execution, Plan, after, at_least, ladder
 from swarmd.policy.update.floor import Floors
-from swarmd.policy.update.learner import NO_FLOORS, Learner, TokenRollout, UpdateStats
+from swarmd.policy.update.learner import NO_FLOORS, Learner
+from swarmd.policy.update.packing import TokenRollout
 
 Emit = Callable[[PlanChanged], None]
 

@@ -130,7 +130,7 @@ class PolicyService(PolicyOps):
     def about(self) -> PolicyInfo:
         return PolicyInfo(
             model=self._model_name,
-            num_parameters=self._num_parameters(),
+            num_parameters=ModelShapes.of_folder(self._model_dir).num_parameters,
             policy_version=self._version,
             device=self._device,
             engine=self._engine.name if self._engine else "none",
@@ -215,11 +215,6 @@ class PolicyService(PolicyOps):
         if self._model is None:
             self._model = load_model(self._model_dir, self._device)
         return self._model
-
-    def _num_parameters(self) -> int:
-        if self._model is None:
-            return ModelShapes.of_folder(self._model_dir).num_parameters
-        return weights.num_elements(weights.named_tensors(self._model))
 
     def _take(self, path: Path, policy_version: int) -> None:
         """Weights from a file, into the live model, or where there is none straight into the engine."""

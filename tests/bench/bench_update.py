@@ -31,7 +31,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
-from swarmd.policy.update.learner import TokenRollout
+from swarmd.policy.update.packing import TokenRollout
 from tests.bench.update_work import Work, build_model, build_round
 
 GRADIENT_ERROR_MAX = 1e-5

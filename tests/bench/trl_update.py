@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from trl.trainer import grpo_trainer
 from trl.trainer import utils as trl_utils
 
-from swarmd.policy.update.learner import TokenRollout
+from swarmd.policy.update.packing import TokenRollout
 from tests.bench.update_work import EOS
 
 LEARNING_RATE, GRAD_NORM_MAX = 1e-6, 1.0  # as tests/policy/settings.py has them

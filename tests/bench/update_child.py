@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from swarmd.policy.update.learner import TokenRollout
+from swarmd.policy.update.packing import TokenRollout
 from tests.bench.update_work import Work, build_model, build_round
 from tests.policy.settings import learner_with
 

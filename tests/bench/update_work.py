@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 from transformers.utils import logging
 
-from swarmd.policy.update.learner import TokenCompletion, TokenRollout
+from swarmd.policy.update.packing import TokenCompletion, TokenRollout
 
 logging.disable_progress_bar()  # the benchmarks print tables
 TINY_POLICY = Path(__file__).parents[2] / "swarmd" / "tiny" / "model"

@@ -38,7 +38,13 @@ class VllmOnCuda(GpuCase):
             context_tokens_max=256,
             can_sleep=True,
         )
-        self.addCleanup(self.engine.close)
+        self.addCleanup(self.close)
+
+    def close(self) -> None:
+        from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
+
+        self.engine._engine.engine_core.shutdown()
+        cleanup_dist_env_and_memory()
 
     def ids(self, engine: Any, sampling: Sampling) -> list[list[list[int]]]:
         return [[sampled.ids for sampled in row] for row in engine.generate(PROMPTS, sampling)]

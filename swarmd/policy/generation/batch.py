@@ -37,11 +37,11 @@ class Completion:
         return len(self.prompt) + len(self.sampled.ids) - 1
 
 
+@dataclass(eq=False)
 class Batch:
     """Samples completions until all have ended; one use.
 
-    Args:
-        decoder: the model.
+    Attributes:
         new_rows: makes rows, given how many at most.
         waiting: none of them begun, widest first, those of one prompt in succession and with the very same prompt object.
         uniform_RT: a number in [0, 1) for each completion's number and step.
@@ -50,46 +50,35 @@ class Batch:
         tokens_max: most rows times the widest completion; one row may exceed it.
     """
 
-    def __init__(
-        self,
-        decoder: Decoder,
-        new_rows: Callable[[int], Rows],
-        waiting: Sequence[Completion],
-        *,
-        uniform_RT: Tensor,
-        temperature: float,
-        eos_ids: frozenset[int],
-        tokens_max: int,
-    ) -> None:
-        self._decoder = decoder
-        self._new_rows = new_rows
-        self._waiting = deque(waiting)
-        self._uniform_RT = uniform_RT
-        self._temperature = temperature
-        self._eos_ids = eos_ids
-        self._tokens_max = tokens_max
-        self._active: list[Completion] = []
-        # The prompt that not all of its completions have joined with yet.
-        self._held: tuple[Sequence[int], Prefilled] | None = None
-        self.num_rows_max = 1
-        self.width = 0
+    decoder: Decoder
+    new_rows: Callable[[int], Rows]
+    waiting: deque[Completion]
+    uniform_RT: Tensor
+    temperature: float
+    eos_ids: frozenset[int]
+    tokens_max: int
+    num_rows_max: int = 1
+    width: int = 0
+    _active: list[Completion] = field(default_factory=list)
+    # The prompt that not all of its completions have joined with yet.
+    _held: tuple[Sequence[int], Prefilled] | None = None
 
     @torch.inference_mode()
     def run(self) -> None:
         """Sample all completions, in place. An error leaves some of them half sampled."""
-        while self._waiting or self._active:
-            while self._waiting and (num_free := self._num_free()) > 0:
+        while self.waiting or self._active:
+            while self.waiting and (num_free := self._num_free()) > 0:
                 self._admit(num_free)
             if self._active:
                 self._step()
 
     def _num_free(self) -> int:
         """How many may join now. Those half as wide as the batch wait for its end: then twice as many fit."""
-        first = self._waiting[0]
+        first = self.waiting[0]
         if not self._active:
             self.width = first.width
-            self.num_rows_max = max(1, min(len(self._waiting), self._tokens_max // first.width))
-            self._rows = self._new_rows(self.num_rows_max)
+            self.num_rows_max = max(1, min(len(self.waiting), self.tokens_max // first.width))
+            self._rows = self.new_rows(self.num_rows_max)
         elif not self._rows.refills or first.width * 2 <= self.width:
             return 0
         return self.num_rows_max - len(self._active)
@@ -106,10 +95,10 @@ class Batch:
             prompts = list({id(completion.prompt): completion.prompt for completion in joining}.values())
             places = {id(prompt): place for place, prompt in enumerate(prompts)}
             owners = [places[id(completion.prompt)] for completion in joining]
-            prefilled = self._decoder.prefill(prompts)
-        if self._rows.refills and self._waiting and self._waiting[0].prompt is joining[-1].prompt:
+            prefilled = self.decoder.prefill(prompts)
+        if self._rows.refills and self.waiting and self.waiting[0].prompt is joining[-1].prompt:
             self._held = joining[-1].prompt, prefilled
-        self._draw(joining, prefilled.logits_PV[torch.tensor(owners, device=self._decoder.device)])
+        self._draw(joining, prefilled.logits_PV[torch.tensor(owners, device=self.decoder.device)])
         going_on = [place for place, completion in enumerate(joining) if not completion.ended]
         if going_on:
             self._rows.append(prefilled, [owners[place] for place in going_on])
@@ -118,9 +107,9 @@ class Batch:
     def _next_prompts(self, num_free: int) -> list[Completion]:
         """Completions of whole prompts as far as they fit, or part of a single prompt's: then only that one is held."""
         joining: list[Completion] = []
-        while self._waiting and num_free > len(joining):
-            prompt = self._waiting[0].prompt
-            num = sum(1 for completion in self._waiting if completion.prompt is prompt)
+        while self.waiting and num_free > len(joining):
+            prompt = self.waiting[0].prompt
+            num = sum(1 for completion in self.waiting if completion.prompt is prompt)
             if joining and self._rows.refills and num > num_free - len(joining):
                 break
             joining += self._take(prompt, num_free - len(joining))
@@ -128,8 +117,8 @@ class Batch:
 
     def _take(self, prompt: Sequence[int], num: int) -> list[Completion]:
         taken: list[Completion] = []
-        while self._waiting and self._waiting[0].prompt is prompt and len(taken) < num:
-            taken.append(self._waiting.popleft())
+        while self.waiting and self.waiting[0].prompt is prompt and len(taken) < num:
+            taken.append(self.waiting.popleft())
         return taken
 
     def _step(self) -> None:
@@ -148,12 +137,12 @@ class Batch:
     def _draw(self, completions: Sequence[Completion], logits: Tensor) -> None:
         numbers = torch.tensor([c.number for c in completions], device=logits.device)
         steps = torch.tensor([len(c.sampled.ids) for c in completions], device=logits.device)
-        tokens, logps = draw(logits, self._uniform_RT[numbers, steps], self._temperature)
+        tokens, logps = draw(logits, self.uniform_RT[numbers, steps], self.temperature)
         drawn = torch.stack([tokens.double(), logps.double()]).tolist()  # one transfer from the device
         for completion, token, logp in zip(completions, *drawn, strict=True):
             completion.sampled.ids.append(int(token))
             completion.sampled.logps.append(logp)
-            completion.sampled.finished = int(token) in self._eos_ids
+            completion.sampled.finished = int(token) in self.eos_ids
 
 
 def remaining(ended: Sequence[bool]) -> list[int]:

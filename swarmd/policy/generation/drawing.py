@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 # Below this, softmax of logits / temperature is the argmax in float32 anyway, and dividing would overflow.
-_GREEDY_BELOW = 1e-4
+GREEDY_BELOW = 1e-4
 # A vocabulary of more than `_ONE_BLOCK` tokens is summed in blocks of so many. At 64 and 256 the whole draw takes the same within
 # 10 % (32k tokens); below about 1,000 tokens the steps of choosing a block cost more than the sums they save.
 _BLOCK, _ONE_BLOCK = 128, 1024
@@ -22,7 +22,7 @@ def draw(logits_RV: Tensor, uniform_R: Tensor, temperature: float) -> tuple[Tens
     `uniform_R` are float64 numbers in [0, 1).
     """
     logits_RV = logits_RV.float()
-    if temperature < _GREEDY_BELOW:
+    if temperature < GREEDY_BELOW:
         tokens_R = logits_RV.argmax(dim=-1)
         totals_R, temperature = logits_RV.logsumexp(dim=-1), 1.0
         top_R = torch.zeros_like(totals_R)

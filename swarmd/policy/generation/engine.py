@@ -71,6 +71,3 @@ class Engine(Protocol):
 
         Returns whether the weights went with it: then `load_weights` must come before `generate`.
         """
-
-    def close(self) -> None:
-        """Free everything. The engine is not used afterwards."""

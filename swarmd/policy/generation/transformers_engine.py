@@ -6,6 +6,7 @@ into batches changes no sample. Nothing is truncated (no top-k, no top-p): the l
 sampled from.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -67,7 +68,7 @@ class TransformersEngine:
             batch = Batch(
                 self._decoder,
                 self._make_rows,
-                waiting,
+                deque(waiting),
                 uniform_RT=uniform_RT.to(self._decoder.device),
                 temperature=sampling.temperature,
                 eos_ids=self._eos_ids,
@@ -98,9 +99,6 @@ class TransformersEngine:
     def sleep(self) -> bool:
         """Nothing to do: no cache outlives a call."""
         return False
-
-    def close(self) -> None:
-        """Nothing to do: the module is the caller's."""
 
     def _make_rows(self, num_rows: int) -> Rows:
         if self._new_rows is None:

@@ -1,25 +1,25 @@
 """Generation with vLLM, inside this very process; promises that no completion comes from weights other than the ones last given.
 
 An engine process of vLLM's own would outlive a killed owner, so there is none: the engine's loop runs here, and the child process
-around it is what may die. After an exception within vLLM nothing of it can be trusted, and the process ends (`give_up`); its
-supervisor starts another. Names below are those of `RELEASES`.
+around it is what may die. After an exception within vLLM nothing of it can be trusted, and the process ends; its supervisor
+starts another. Names below are those of `RELEASES`.
 """
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from swarmd.errors import LocalError, StateError
+from swarmd.errors import LocalError
+from swarmd.policy.generation.drawing import GREEDY_BELOW
 from swarmd.policy.generation.engine import Sampled, Sampling
 from swarmd.policy.generation.vllm_process import end_process, prepare_environment, restore_crash_signals
 from swarmd.policy.state.shapes import ModelShapes
-from swarmd.policy.state.weights import FILE_NAME
+from swarmd.policy.state.weights import opened
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 # Releases of vLLM whose names this file knows; pyproject.toml says the same.
 RELEASES = ("0.32", "0.33")
-# Below this vLLM's own greedy sampling is exact, and the transformers engine's as well; between it and 0.01 vLLM takes 0.01.
-_GREEDY_BELOW = 1e-4
 # Completions under way at once. The cache bounds them first unless they are short; at double, the sampler's buffers grow with it.
 _SEQUENCES_MAX = 256
 # Prompt tokens forwarded at once, longer prompts in parts. At double, activations take more memory beside a trainer; at half, long
@@ -51,7 +49,6 @@ class VllmEngine:
         batch_tokens_max: prompt and completion tokens that the cache holds at once; also the longest row.
         context_tokens_max: what prompt and completion together may not exceed.
         can_sleep: `sleep` frees the memory of weights and cache (CUDA only).
-        give_up: ends the process when vLLM failed in the middle of something.
 
     Raises:
         LocalError: vLLM does not start with this model on this device.
@@ -70,7 +67,6 @@ class VllmEngine:
         batch_tokens_max: int,
         context_tokens_max: int,
         can_sleep: bool = False,
-        give_up: Callable[[LocalError], NoReturn] | None = None,
     ) -> None:
         prepare_environment()
         import vllm
@@ -81,7 +77,6 @@ class VllmEngine:
         self._context_tokens_max = min(context_tokens_max, batch_tokens_max)
         self._can_sleep = can_sleep and device != "cpu"
         self._asleep = False
-        self._give_up = give_up or end_process
         set_num_threads = torch.set_num_threads
         try:
             self._engine = _open(
@@ -126,20 +121,16 @@ class VllmEngine:
                         made[number % len(made)] for number in range(sampling.num_completions)
                     ]
         except Exception as error:  # noqa: BLE001 - whatever it was, requests are left half done in an engine that nobody can mend
-            self._give_up(_ruined("generation", error))
+            end_process(_ruined("generation", error))
         return found
 
     def load_weights(self, weights: Path | Mapping[str, Tensor], policy_version: int) -> None:
         """See `Engine`. Types may differ from the engine's and are converted."""
         if isinstance(weights, Path):
-            file = weights / FILE_NAME if weights.is_dir() else weights
-            try:
-                with safe_open(file, framework="pt") as source:
-                    shapes = {name: tuple(source.get_slice(name).get_shape()) for name in source.keys()}  # noqa: SIM118
-                    self._shapes.check(shapes, str(file))
-                    self._replace(((name, source.get_tensor(name)) for name in shapes), policy_version)
-            except (OSError, SafetensorError) as error:
-                raise StateError(f"cannot read weights from {file}", str(error)) from error
+            with opened(weights) as source:
+                shapes = {name: tuple(source.get_slice(name).get_shape()) for name in source.keys()}  # noqa: SIM118
+                self._shapes.check(shapes, str(weights))
+                self._replace(((name, source.get_tensor(name)) for name in shapes), policy_version)
         else:
             self._shapes.check({name: tuple(tensor.shape) for name, tensor in weights.items()}, "memory")
             self._replace(iter(weights.items()), policy_version)
@@ -149,17 +140,9 @@ class VllmEngine:
             try:
                 self._engine.sleep(level=2)
             except Exception as error:  # noqa: BLE001 - half asleep is neither
-                self._give_up(_ruined("falling asleep", error))
+                end_process(_ruined("falling asleep", error))
             self._asleep = True
         return self._asleep
-
-    def close(self) -> None:
-        """End the engine and leave the process group that it joined."""
-        from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
-
-        self._engine.engine_core.shutdown()
-        del self._engine
-        cleanup_dist_env_and_memory()
 
     def _replace(self, tensors: Iterator[tuple[str, Tensor]], policy_version: int) -> None:
         try:
@@ -175,13 +158,13 @@ class VllmEngine:
                 raise RuntimeError("the prefix cache could not be emptied")
             self._engine.set_weight_version(str(policy_version))
         except Exception as error:  # noqa: BLE001 - vLLM is left with a mixture of old, new and empty tensors
-            self._give_up(_ruined("taking new weights", error))
+            end_process(_ruined("taking new weights", error))
 
     def _parameters(self, sampling: Sampling, index: int, room: int) -> "SamplingParams":
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        greedy = sampling.temperature < _GREEDY_BELOW
+        greedy = sampling.temperature < GREEDY_BELOW  # between it and 0.01 vLLM takes 0.01
         return SamplingParams(
             n=1 if greedy else sampling.num_completions,
             temperature=0.0 if greedy else sampling.temperature,

@@ -8,7 +8,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -72,14 +73,10 @@ def load_weights(model: nn.Module, path: Path) -> None:
     Raises:
         StateError: unreadable file; missing, unknown or misfitting tensors. The model is untouched.
     """
-    file = path / FILE_NAME if path.is_dir() else path
-    try:
-        with safe_open(file, framework="pt") as source, torch.no_grad():
-            for name, target in _targets(base_tensors(model), source, file).items():
-                target.copy_(source.get_tensor(name))
-        forget_adapters(model)
-    except (OSError, SafetensorError) as error:
-        raise StateError(f"cannot read weights from {file}", str(error)) from error
+    with opened(path) as source, torch.no_grad():
+        for name, target in _targets(base_tensors(model), source, path).items():
+            target.copy_(source.get_tensor(name))
+    forget_adapters(model)
 
 
 def stands_on(model: nn.Module, path: Path) -> bool:
@@ -89,20 +86,23 @@ def stands_on(model: nn.Module, path: Path) -> bool:
         StateError: the file cannot be read.
     """
     live, adapted = base_tensors(model), adapted_weights(model)
+    with opened(path) as source:
+        same = set(source.keys()) <= set(live)
+        return same and all(
+            torch.equal(source.get_tensor(name), live[name].cpu())
+            for name in set(source.keys()) - set(adapted)
+        )
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[safe_open]:
+    """A safetensors file, or the weights in a folder, for reading within the block. Raises StateError when it cannot be read."""
+    file = path / FILE_NAME if path.is_dir() else path
     try:
-        with safe_open(path, framework="pt") as source:
-            same = set(source.keys()) <= set(live)
-            return same and all(
-                torch.equal(source.get_tensor(name), live[name].cpu())
-                for name in set(source.keys()) - set(adapted)
-            )
+        with safe_open(file, framework="pt") as source:
+            yield source
     except (OSError, SafetensorError) as error:
-        raise StateError(f"cannot read weights from {path}", str(error)) from error
-
-
-def num_elements(tensors: Mapping[str, Tensor]) -> int:
-    """How many numbers they hold together."""
-    return sum(tensor.numel() for tensor in _layout(tensors).values())
+        raise StateError(f"cannot read weights from {file}", str(error)) from error
 
 
 def size_bytes(tensors: Mapping[str, Tensor]) -> int:
@@ -144,7 +144,7 @@ def _layout(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     return tensors.unmerged if isinstance(tensors, MergedTensors) else tensors
 
 
-def _targets(live: Mapping[str, Tensor], source: safe_open, file: Path) -> dict[str, Tensor]:
+def _targets(live: Mapping[str, Tensor], source: safe_open, path: Path) -> dict[str, Tensor]:
     """Which tensor of the file goes where; raises unless everything fits."""
     found = set(source.keys())
     problems = [f"unknown tensor {name}" for name in sorted(found - set(live))]
@@ -157,7 +157,7 @@ def _targets(live: Mapping[str, Tensor], source: safe_open, file: Path) -> dict[
     if not problems:
         problems = _unequal_ties(live, source, found)
     if problems:
-        raise do_not_fit(file, problems)
+        raise do_not_fit(path, problems)
     return {name: live[name] for name in sorted(found)}
 
 

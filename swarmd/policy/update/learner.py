@@ -20,7 +20,6 @@ from swarmd.policy.update.optimizers.build import build_optimizer
 from swarmd.policy.update.packing import (
     Pack,
     PromptGroup,
-    TokenCompletion,
     TokenRollout,
     WeighedCompletion,
     first_fit,
@@ -31,8 +30,6 @@ from swarmd.policy.update.self_check import SelfCheck, check_packed_pass
 from swarmd.policy.update.stats import summarise
 from swarmd.policy.update.token_losses import TokenPass
 from swarmd.policy.update.weighting import weigh
-
-__all__ = ["Learner", "TokenCompletion", "TokenRollout", "UpdateStats"]
 
 NO_FLOORS = Floors()
 

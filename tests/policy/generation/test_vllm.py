@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from swarmd.errors import LocalError, StateError
+from swarmd.policy.generation import vllm_engine
 from swarmd.policy.generation.engine import Sampled, Sampling
 from swarmd.policy.generation.transformers_engine import TransformersEngine
 from swarmd.policy.generation.vllm_engine import VllmEngine, seed_of
@@ -67,6 +68,14 @@ def give_up(error: LocalError) -> None:
     raise error
 
 
+def close(engine: VllmEngine) -> None:
+    """End the engine and leave the process group that it joined."""
+    from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
+
+    engine._engine.engine_core.shutdown()
+    cleanup_dist_env_and_memory()
+
+
 @pytest.fixture(scope="module", params=["tied", "untied"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = build_folder(
@@ -79,10 +88,11 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         eos_ids=EOS,
         batch_tokens_max=4096,
         context_tokens_max=CONTEXT,
-        give_up=give_up,  # type: ignore[arg-type]
     )
-    yield Pair(engine, folder, load_model(folder, "cpu"))
-    engine.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vllm_engine, "end_process", give_up)
+        yield Pair(engine, folder, load_model(folder, "cpu"))
+    close(engine)
 
 
 def assert_same(found: list[list[Sampled]], expected: list[list[Sampled]]) -> None:

@@ -10,7 +10,7 @@ import torch
 from swarmd.config import Config
 from swarmd.policy.update import learner as learner_module
 from swarmd.policy.update import passes, token_losses, weighting
-from swarmd.policy.update.learner import TokenRollout
+from swarmd.policy.update.packing import TokenRollout
 from swarmd.policy.update.self_check import SelfCheck
 from tests.policy import plain_reference
 from tests.policy.settings import learner_with

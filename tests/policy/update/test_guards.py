@@ -13,8 +13,8 @@ from swarmd.config import load_config
 from swarmd.errors import ConfigError
 from swarmd.policy.update.caps import cap
 from swarmd.policy.update.floor import Floors
-from swarmd.policy.update.learner import Learner, TokenRollout
-from swarmd.policy.update.packing import TokenCompletion
+from swarmd.policy.update.learner import Learner
+from swarmd.policy.update.packing import TokenCompletion, TokenRollout
 from tests.policy import plain_reference
 from tests.policy.settings import config, learner_with
 from tests.policy.tiny_models import VOCAB, build, rollout, round_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from swarmd.policy.update.learner import TokenCompletion, TokenRollout
+from swarmd.policy.update.packing import TokenCompletion, TokenRollout
 from tests.policy.plain_reference import worst_difference
 from tests.policy.settings import learner_with
 from tests.policy.tiny_models import EOS, build, round_of

@@ -12,7 +12,8 @@ from torch import Tensor
 from transformers import Gemma2Config, Gemma2ForCausalLM, MistralConfig, MistralForCausalLM, PreTrainedModel
 
 from swarmd.errors import StateError
-from swarmd.policy.update.learner import Learner, TokenCompletion, TokenRollout
+from swarmd.policy.update.learner import Learner
+from swarmd.policy.update.packing import TokenCompletion, TokenRollout
 from tests.policy import plain_reference
 from tests.policy.settings import learner_with
 from tests.policy.tiny_models import build, rollout, round_of

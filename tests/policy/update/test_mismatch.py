@@ -8,8 +8,9 @@ import torch
 
 from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import Mismatch
-from swarmd.policy.update.learner import Learner, TokenRollout
+from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.mismatch import factors, keeps, measured, resolve
+from swarmd.policy.update.packing import TokenRollout
 from tests.policy.settings import config, learner_with
 from tests.policy.tiny_models import build, round_of
 

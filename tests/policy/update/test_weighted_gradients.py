@@ -10,7 +10,8 @@ import torch
 
 from swarmd.policy.update import learner as learner_module
 from swarmd.policy.update import token_losses
-from swarmd.policy.update.learner import Learner, TokenRollout
+from swarmd.policy.update.learner import Learner
+from swarmd.policy.update.packing import TokenRollout
 from swarmd.policy.update.self_check import SelfCheck
 from tests.policy import plain_reference
 from tests.policy.settings import learner_with

@@ -11,7 +11,7 @@ from torch import Tensor
 from swarmd.errors import OutOfMemory, StateError
 from swarmd.optimizers import OPTIMIZER
 from swarmd.policy.state.weights import named_tensors
-from swarmd.policy.update.learner import TokenRollout
+from swarmd.policy.update.packing import TokenRollout
 from tests.policy.plain_reference import worst_difference
 from tests.policy.tiny_models import build, round_of
 from tests.policy.update.optimizers.policies import KINDS, learner_of, learner_on, parameters, same, saved
