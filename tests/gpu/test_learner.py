@@ -6,7 +6,7 @@ from torch import Tensor
 from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.masters import MasterWeights
 from swarmd.policy.update.packing import first_fit
-from swarmd.policy.update.passes import packed_pass, plain_pass
+from swarmd.policy.update.passes import Trained, packed_pass, plain_pass
 from swarmd.policy.update.weighting import weigh
 from tests.gpu.case import DEVICE, GpuCase
 from tests.gpu.rounds import SMALL, TOY, build, round_of
@@ -24,7 +24,7 @@ def gradients(device: str, dtype: torch.dtype, *, packed: bool) -> dict[str, Ten
     masters = MasterWeights(model)
     run = packed_pass if packed else plain_pass
     for pack in first_fit(weigh(round_of(SMALL, VOCAB), SETTINGS[0]), SETTINGS[1].micro_batch_tokens):
-        run(model, masters, pack, *SETTINGS, True)
+        run(Trained(model, masters, *SETTINGS), pack, True)
     return {name: gradient.float().cpu() for name, gradient in masters.gradients().items()}
 
 

@@ -87,7 +87,7 @@ def read_folder(
         repo_id=repo_id,
         revision=path.name if kind == "hub" else None,
         architecture=architecture,
-        has_chat_template=_has_chat_template(name, path),
+        has_chat_template=chats(name, path),
         num_parameters=sum(map(math.prod, shapes.values())),
         config=config,
     )
@@ -122,14 +122,13 @@ def check_architecture(name: str, config: Mapping[str, object]) -> str:
     allow(name, "config.json", config)
     named = config.get("architectures")
     architecture = str(named[0]) if isinstance(named, list) and named else "unknown"
-    reason = ""
     if config.get("is_encoder_decoder") or not (
         architecture.isidentifier() and architecture.endswith(("ForCausalLM", "LMHeadModel"))
     ):
-        reason = "only causal language models (...ForCausalLM) can be trained here"
-    if reason:
         raise ModelUnavailable(
-            f"model {name} ({architecture}) is not supported", reason, "take a decoder such as Qwen2.5-0.5B"
+            f"model {name} ({architecture}) is not supported",
+            "only causal language models (...ForCausalLM) can be trained here",
+            "take a decoder such as Qwen2.5-0.5B",
         )
     return architecture
 
@@ -239,7 +238,8 @@ def read_json(name: str, file: Path) -> dict[str, object]:
     return content
 
 
-def _has_chat_template(name: str, path: Path) -> bool:
+def chats(name: str, path: Path) -> bool:
+    """Whether a folder has a chat template."""
     if (path / "chat_template.jinja").is_file() or (path / "chat_template.json").is_file():
         return True
     file = path / "tokenizer_config.json"

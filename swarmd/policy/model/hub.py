@@ -8,7 +8,7 @@ from pathlib import Path
 
 from swarmd.errors import DiskFull, ModelUnavailable, Temporary
 from swarmd.policy.model.allowed import INDEX_FILE, JSON_FILES, LICENCES, OTHER_FILES
-from swarmd.policy.model.folder import ResolvedModel, check_architecture, read_folder, read_json
+from swarmd.policy.model.folder import ResolvedModel, chats, check_architecture, read_folder, read_json
 
 # The files of a causal language model in safetensors; everything else in a repository stays there.
 _FILES = ["*.safetensors", INDEX_FILE, *JSON_FILES, *OTHER_FILES, *LICENCES]
@@ -44,10 +44,6 @@ def resolve_repository(name: str, repo_id: str) -> ResolvedModel:
         raise ModelUnavailable(f"{repo_id} is not a model of transformers", "it has no config.json")
     if not any(file.endswith(".safetensors") for file in files):
         raise ModelUnavailable(f"model {repo_id} has no weights in safetensors format")
-    template = "chat_template.jinja" in paths or (
-        "tokenizer_config.json" in paths
-        and bool(read_json(name, paths["tokenizer_config.json"]).get("chat_template"))
-    )
     config = read_json(name, paths["config.json"])
     return ResolvedModel(
         name=name,
@@ -56,7 +52,7 @@ def resolve_repository(name: str, repo_id: str) -> ResolvedModel:
         repo_id=repo_id,
         revision=revision,
         architecture=check_architecture(name, config),
-        has_chat_template=template,
+        has_chat_template=chats(name, paths["config.json"].parent),
         num_parameters=info.safetensors.total if info.safetensors else None,
         config=config,
     )

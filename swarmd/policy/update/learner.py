@@ -24,7 +24,7 @@ from swarmd.policy.update.packing import (
     WeighedCompletion,
     first_fit,
 )
-from swarmd.policy.update.passes import packed_pass, plain_pass
+from swarmd.policy.update.passes import Trained, packed_pass, plain_pass
 from swarmd.policy.update.prepass import prepare
 from swarmd.policy.update.self_check import SelfCheck, check_packed_pass
 from swarmd.policy.update.stats import summarise
@@ -206,9 +206,7 @@ class Learner:
         """Each pack through the model; its gradient is added to what `masters` hold. `fast`: with shared prompts."""
         run = packed_pass if fast else plain_pass
         with _checkpointing(self.model, with_gradient and self.how.checkpointing):
-            return [
-                run(self.model, self.masters, pack, self.config, self.how, with_gradient) for pack in packs
-            ]
+            return [run(self._trained, pack, with_gradient) for pack in packs]
 
     def take_step(self, loss: float) -> tuple[float, bool]:
         """The optimizer's `step` with the gradients that `masters` hold."""
@@ -229,13 +227,17 @@ class Learner:
             return []
         return self.run_packs(self._packs(groups), fast=self._fast(groups), with_gradient=with_gradient)
 
+    @property
+    def _trained(self) -> Trained:
+        return Trained(self.model, self.masters, self.config, self.how)
+
     def _packs(self, groups: list[PromptGroup]) -> list[Pack]:
         return first_fit(groups, self.how.micro_batch_tokens)
 
     def _fast(self, groups: list[PromptGroup]) -> bool:
         if self._check is None:
             with _checkpointing(self.model, self.how.checkpointing):
-                self._check = check_packed_pass(self.model, self.masters, groups, self.config, self.how)
+                self._check = check_packed_pass(self._trained, groups)
         longest = max(len(g.prompt_ids) + len(c.completion.ids) for g in groups for c in g.completions)
         return self._check.passed and longest <= row_length_max(self.model)
 

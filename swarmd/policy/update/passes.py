@@ -4,6 +4,7 @@ Each adds the pack's part of the round's gradient to the masters and returns the
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -17,22 +18,26 @@ from swarmd.policy.update.masters import MasterWeights
 from swarmd.policy.update.packing import Pack, collate
 from swarmd.policy.update.token_losses import TokenLosses, TokenPass
 
-Pass = Callable[[PreTrainedModel, MasterWeights, Pack, Config, Execution, bool], TokenPass]
+
+class Trained(NamedTuple):
+    """A model in training: its masters, the settings, and how an update is carried out."""
+
+    model: PreTrainedModel
+    masters: MasterWeights
+    config: Config
+    how: Execution
 
 
-def packed_pass(
-    model: PreTrainedModel,
-    masters: MasterWeights,
-    pack: Pack,
-    config: Config,
-    how: Execution,
-    with_gradient: bool,
-) -> TokenPass:
+Pass = Callable[[Trained, Pack, bool], TokenPass]
+
+
+def packed_pass(trained: Trained, pack: Pack, with_gradient: bool) -> TokenPass:
     """The whole pack as one row with shared prompts; the head on predicting positions, its gradient in the forward.
 
     Raises:
         UnsupportedAttention, or whatever the architecture raises at arguments it does not know. The self-check asks first.
     """
+    model, masters, config, how = trained
     head = model.get_output_embeddings()
     if not isinstance(head, nn.Linear):
         raise TypeError(f"the head is a {type(head).__name__}, not a linear layer")
@@ -61,15 +66,9 @@ def packed_pass(
     return losses.finish(found.logps_N, found.entropies_M, pack.num_tokens)
 
 
-def plain_pass(
-    model: PreTrainedModel,
-    masters: MasterWeights,
-    pack: Pack,
-    config: Config,
-    how: Execution,
-    with_gradient: bool,
-) -> TokenPass:
+def plain_pass(trained: Trained, pack: Pack, with_gradient: bool) -> TokenPass:
     """One completion at a time through the model as it is, everything left to autograd: slow, and right for any model."""
+    model, config = trained.model, trained.config
     tensors = collate(pack, model.device, torch.promote_types(model.dtype, torch.float32))
     losses = TokenLosses(tensors, config.update)
     logps, entropies, start, num_forwarded = [], [], 0, 0

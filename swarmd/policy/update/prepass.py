@@ -40,7 +40,7 @@ def prepare(
     """
     update = config.update
     own_logps = _log_probs_where(rollouts, lambda r, c: _is_needed(r, c, update, floors), log_probs)
-    result, found = [], _Found()
+    result, found = [], _Found(update)
     for place, rollout in enumerate(rollouts):
         dropped = {
             number
@@ -59,8 +59,10 @@ def prepare(
             if number in dropped:
                 continue
             logps_T = own_logps.get((place, number))
-            weigh = _weigh_external if rollout.external else _weigh_own
-            weight = weigh(rollout, completion, logps_T, update, found)
+            if rollout.external:
+                weight = found.weight_of_external(completion, logps_T, rollout.capability)
+            else:
+                weight = found.weight_of_own(completion, logps_T)
             completions.append(replace(completion, weight=completion.weight * weight))
         if completions or not rollout.completions:
             result.append(replace(rollout, completions=tuple(completions)))
@@ -79,6 +81,9 @@ def prepare(
 
 @dataclass
 class _Found:
+    """Weights of the round's completions, and what its stats say of them."""
+
+    update: UpdateSection
     num_dropped: int = 0
     left_out: list[int] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
@@ -94,36 +99,24 @@ class _Found:
         share = self.kept.count(False) / len(self.kept)
         return mismatch.measured(stats, torch.tensor(self.engine_log_ratios, dtype=torch.float64), share)
 
+    def weight_of_external(
+        self, completion: TokenCompletion, logps_T: tuple[float, ...] | None, capability: float
+    ) -> float:
+        own_logp = math.fsum(logps_T) / len(logps_T) if logps_T else None
+        weight = external.weight(completion, own_logp, capability, self.update)
+        if _can_train(completion, self.update) and self.update.external_weighting != "shaped":
+            self.weights.append(weight)  # those of `shaped` are its tokens', which the passes know
+            if own_logp is not None and completion.claimed_logp is not None and math.isfinite(own_logp):
+                self.log_ratios.append(own_logp - completion.claimed_logp)
+        return weight
 
-def _weigh_external(
-    rollout: TokenRollout,
-    completion: TokenCompletion,
-    logps_T: tuple[float, ...] | None,
-    update: UpdateSection,
-    found: _Found,
-) -> float:
-    own_logp = math.fsum(logps_T) / len(logps_T) if logps_T else None
-    weight = external.weight(completion, own_logp, rollout.capability, update)
-    if _can_train(completion, update) and update.external_weighting != "shaped":
-        found.weights.append(weight)  # those of `shaped` are its tokens', which the passes know
-        if own_logp is not None and completion.claimed_logp is not None and math.isfinite(own_logp):
-            found.log_ratios.append(own_logp - completion.claimed_logp)
-    return weight
-
-
-def _weigh_own(
-    rollout: TokenRollout,
-    completion: TokenCompletion,
-    logps_T: tuple[float, ...] | None,
-    update: UpdateSection,
-    found: _Found,
-) -> float:
-    if update.mismatch != "geometric" or not logps_T or completion.engine_logps_T is None:
-        return 1.0
-    log_ratios_T = [own - engine for own, engine in zip(logps_T, completion.engine_logps_T, strict=True)]
-    found.engine_log_ratios.extend(log_ratios_T)
-    found.kept.append(mismatch.keeps(log_ratios_T, update.mismatch_mean_cap))
-    return float(found.kept[-1])
+    def weight_of_own(self, completion: TokenCompletion, logps_T: tuple[float, ...] | None) -> float:
+        if self.update.mismatch != "geometric" or not logps_T or completion.engine_logps_T is None:
+            return 1.0
+        log_ratios_T = [own - engine for own, engine in zip(logps_T, completion.engine_logps_T, strict=True)]
+        self.engine_log_ratios.extend(log_ratios_T)
+        self.kept.append(mismatch.keeps(log_ratios_T, self.update.mismatch_mean_cap))
+        return float(self.kept[-1])
 
 
 def _is_needed(

@@ -6,16 +6,12 @@ from itertools import cycle, islice
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
-from swarmd.config import Config
 from swarmd.policy.fast_paths import REFUSALS, TOLERANCE
 from swarmd.policy.memory import is_out_of_memory
-from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.attention import DENSE_TOKENS_MAX, row_length_max
-from swarmd.policy.update.masters import MasterWeights
 from swarmd.policy.update.packing import Pack, PromptGroup, TokenCompletion, WeighedCompletion
-from swarmd.policy.update.passes import Pass, packed_pass, plain_pass
+from swarmd.policy.update.passes import Pass, Trained, packed_pass, plain_pass
 
 PROMPT_TOKENS_MAX, COMPLETION_TOKENS_MIN, COMPLETION_TOKENS_MAX = 48, 8, 24
 GRADIENT_ELEMENTS_MAX = 2**23  # the smallest parameters first: norms and biases of every layer are among them
@@ -29,24 +25,18 @@ class SelfCheck:
     detail: str
 
 
-def check_packed_pass(
-    model: PreTrainedModel,
-    masters: MasterWeights,
-    groups: Sequence[PromptGroup],
-    config: Config,
-    how: Execution,
-) -> SelfCheck:
+def check_packed_pass(trained: Trained, groups: Sequence[PromptGroup]) -> SelfCheck:
     """Compare log-probs and gradients of both passes on the first tokens of a few of the round's own completions.
 
     Leaves no gradient behind. Running out of memory is not a verdict on the architecture and is raised.
     """
-    if row_length_max(model) == 0:
+    if row_length_max(trained.model) == 0:
         return SelfCheck(
             False, "the model's layers or rotary embeddings depend on more than each sequence's own tokens"
         )
     sample = _sample(groups)
     try:
-        packed = _measure(packed_pass, model, masters, sample, config, how)
+        packed = _measure(packed_pass, trained, sample)
     except REFUSALS as refusal:
         if is_out_of_memory(refusal):
             raise
@@ -54,15 +44,15 @@ def check_packed_pass(
             False, f"the model refuses a packed row: {type(refusal).__name__}: {str(refusal)[:200]}"
         )
     finally:
-        masters.clear_gradients()
-    plain = _measure(plain_pass, model, masters, sample, config, how)
-    masters.clear_gradients()
+        trained.masters.clear_gradients()
+    plain = _measure(plain_pass, trained, sample)
+    trained.masters.clear_gradients()
     worst = (
         max(_difference(packed[name], plain[name]) for name in plain)
         if packed.keys() == plain.keys()
         else float("inf")
     )
-    tolerance = TOLERANCE[model.dtype]
+    tolerance = TOLERANCE[trained.model.dtype]
     return SelfCheck(worst <= tolerance, f"relative difference {worst:.1e}, limit {tolerance:.0e}")
 
 
@@ -93,17 +83,10 @@ def _cycled(ids: tuple[int, ...], num: int) -> tuple[int, ...]:
     return tuple(islice(cycle(ids), num))
 
 
-def _measure(
-    run: Pass,
-    model: PreTrainedModel,
-    masters: MasterWeights,
-    pack: Pack,
-    config: Config,
-    how: Execution,
-) -> dict[str, Tensor]:
-    masters.clear_gradients()
-    found = run(model, masters, pack, config, how, True)
-    gradients = masters.gradients()
+def _measure(run: Pass, trained: Trained, pack: Pack) -> dict[str, Tensor]:
+    trained.masters.clear_gradients()
+    found = run(trained, pack, True)
+    gradients = trained.masters.gradients()
     norms = torch.stack([gradient.norm() for gradient in gradients.values()])
     measured = {"log-probs": found.logps_N.exp(), "gradient norm": norms.norm()}
     room = GRADIENT_ELEMENTS_MAX

@@ -59,7 +59,7 @@ class Staging:
             staged_N.copy_(source_N[part])
             with self._on_stream():
                 target_N[part].copy_(staged_N, non_blocking=True)
-            self._then(buffer, _nothing)
+            self._then(buffer, lambda: None)  # the buffer was only on its way out
 
     def finish(self) -> None:
         """Wait until everything has happened. Raises what went wrong on the way."""
@@ -99,7 +99,3 @@ class Staging:
 
     def _adder(self, target_N: Tensor, staged_N: Tensor, first: bool) -> Callable[[], object]:
         return lambda: target_N.copy_(staged_N) if first else target_N.add_(staged_N)
-
-
-def _nothing() -> None:
-    """The buffer was only on its way out."""
