@@ -240,7 +240,6 @@ def summary(result: "Review") -> list[str]:
 
 
 def sent_line(deliveries: "Sequence[Delivery]", desk: "Desk") -> str:
-    """What was done."""
     num = sum(delivery.num_rollouts for delivery in deliveries)
     reach = deliveries[-1].reach
     return (

@@ -52,14 +52,12 @@ def healthcheck(node: NodeOptions) -> None:
 
 
 def id_screen(document: dict[str, Any]) -> str:
-    """The id document for people."""
     rows = [(name, document[name.replace(" ", "_")]) for name in ("peer id", "public key", "swarm")]
     rows += [("address", address) for address in document["addresses"]]
     return "\n".join(f"{name:<10}  {printable(value, 300)}" for name, value in rows)
 
 
 def status_screen(document: dict[str, Any]) -> str:
-    """The status document for people."""
     model, reward, buffer = document["model"], document["reward"], document["buffer"]
     mix, rollouts, network = document["mix"], document["rollouts"], document["network"]
     evaluation = document["evaluation"]

@@ -78,8 +78,6 @@ _OWN = {
 
 
 def data_dir_option(command: Command) -> Command:
-    """`--data-dir`."""
-
     def keep(context: click.Context, option: click.Parameter, value: str | None) -> None:
         node = context.ensure_object(NodeOptions)
         node.data_dir = value or node.data_dir
@@ -138,7 +136,6 @@ def _own_option(flag: str, command: Command) -> Command:
 
 
 def json_option(command: Command) -> Command:
-    """`--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print the API's document.")(command)
 
 

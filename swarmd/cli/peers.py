@@ -92,7 +92,6 @@ def bans(node: NodeOptions, as_json: bool) -> None:
 
 
 def bans_table(rows: list[dict[str, Any]]) -> str:
-    """The bans for people."""
     if not rows:
         return "nobody is banned"
     lines = [

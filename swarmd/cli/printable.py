@@ -34,5 +34,4 @@ class PrintableFormatter(logging.Formatter):
     """Log records as `readable` text. Every line but a record's first is indented, so that none can pass for another record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record, for a terminal or a file."""
         return readable(super().format(record)).replace("\n", "\n  ")

@@ -7,7 +7,6 @@ from swarmd.config.sections import Config
 
 
 def reference() -> str:
-    """The reference manual of all settings, in Markdown."""
     lines = [
         "# Settings",
         "",

@@ -112,7 +112,6 @@ class Ledger:
         self._set(counters, State.SENT)
 
     def close(self) -> None:
-        """Close the file."""
         self._store.close()
 
     def _set(self, counters: Iterable[int], state: State) -> None:

@@ -30,7 +30,6 @@ class DaemonOutlet:
         return Reach(stats.get("mesh_peers", 0), stats.get("subscribers", 0))
 
     async def publish(self, data: bytes) -> Reach:
-        """See `Outlet`."""
         publish = partial(ask, self.socket, "/v1/publish", method="POST", body=data, timeout_s=DAEMON_S)
         return Reach(**await trio.to_thread.run_sync(publish))
 
@@ -46,5 +45,4 @@ class NetworkOutlet:
         return (await self.network.stats(within_s=STATS_S)).reach
 
     async def publish(self, data: bytes) -> Reach:
-        """See `Outlet`."""
         return await self.network.publish(data)

@@ -42,8 +42,6 @@ class End(StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for."""
-
     method: str
     path: str
     query: Mapping[str, str]

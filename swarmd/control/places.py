@@ -61,5 +61,4 @@ class Places:
             pass
 
     def leave(self, place: Place) -> None:
-        """The connection is closed."""
         self._taken.pop(place, None)

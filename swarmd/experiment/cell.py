@@ -100,7 +100,6 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """For a line of progress."""
         return f"{self.scenario} {self.arm} seed {self.seed}"
 
     @property

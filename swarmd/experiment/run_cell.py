@@ -58,7 +58,6 @@ def _runner(cell: Cell) -> Callable[..., None]:
 
 
 def main() -> None:
-    """The process of one cell."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--deadline", type=float, default=None, metavar="UNIX_S")

@@ -71,7 +71,6 @@ class Metrics(SwarmMetrics, TrainingMetrics):
             self.memory_plan.labels(plan).set(1 if plan == name else 0)
 
     def count_connection(self, name: str, end: str) -> None:
-        """A connection to the local socket `name` ended so."""
         self.control_connections.labels(name, end).inc()
 
     def render(self) -> bytes:

@@ -22,7 +22,6 @@ class SwarmMetrics(Series):
     """Gossip, the buffer, and the authors."""
 
     def _make_gossip(self, rules: Iterable[str]) -> None:
-        """The network process."""
         self.peers = self._gauge("p2p_peers", "Connected peers.", direction=DIRECTIONS)
         self.mesh_peers = self._gauge("gossip_mesh_peers", "Peers in the gossip mesh of the topic.")
         self.published = self._counter("gossip_published", "Own messages published.", result=PUBLISH_RESULTS)
@@ -38,7 +37,6 @@ class SwarmMetrics(Series):
         )
 
     def _make_buffer(self) -> None:
-        """External rollouts held, and drawn for a round."""
         self.buffer_rollouts = self._gauge("buffer_rollouts", "External rollouts held.", signal=SIGNALS)
         self.buffer_bytes = self._gauge("buffer_bytes", "Bytes of external rollouts held.")
         self.buffer_sources = self._gauge("buffer_sources", "Authors with rollouts in the buffer.")
@@ -55,7 +53,6 @@ class SwarmMetrics(Series):
         )
 
     def _make_authors(self) -> None:
-        """Other authors: drops, evidence, bans."""
         self.trust_dropped = self._counter(
             "trust_dropped",
             "Batches not scored: of a banned author, or over a quota.",

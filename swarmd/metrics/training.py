@@ -10,7 +10,6 @@ class TrainingMetrics(Series):
     """Own rollouts, scores, updates, the canary and evaluations."""
 
     def _make_generation(self) -> None:
-        """Own rollouts and their sharing."""
         self.rollouts_shared = self._counter("share_rollouts", "Own rollouts shared.")
         self.completions = self._counter(
             "generate_completions", "Own completions by how they ended.", finish=FINISHES
@@ -25,7 +24,6 @@ class TrainingMetrics(Series):
         )
 
     def _make_scoring(self) -> None:
-        """Rewards and the scorer."""
         self.reward_mean = self._gauge("reward_mean", "Mean reward of the last round.", "task", "origin")
         self.informative_ratio = self._gauge(
             "reward_informative_ratio", "Share of rollouts with unequal rewards.", "origin"
@@ -38,7 +36,6 @@ class TrainingMetrics(Series):
         )
 
     def _make_rounds(self, datasets: Iterable[str]) -> None:
-        """Rounds and updates."""
         self.rounds = self._counter("train_rounds", "Rounds completed.")
         self.steps = self._counter("train_steps", "Optimizer steps.")
         self.last_step = self._gauge("train_last_step_timestamp_seconds", "When the last round ended.")
@@ -121,7 +118,6 @@ class TrainingMetrics(Series):
         }
 
     def _make_canary(self) -> None:
-        """Falls of the policy, and public evaluations."""
         self.canary_checks = self._counter(
             "trust_canary_checks", "Measurements of the canary.", verdict=CANARY_VERDICTS
         )

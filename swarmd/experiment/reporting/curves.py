@@ -27,12 +27,10 @@ class Curve:
 
     @property
     def first(self) -> float:
-        """Where it begins."""
         return 0.0 if self.step else float(self.x_E[0])
 
     @property
     def last(self) -> float:
-        """Where it ends."""
         return float(self.x_E[-1])
 
     def areas(self, low: float, highs_H: Array) -> Array:

@@ -31,14 +31,10 @@ class Heading(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A paragraph."""
-
     text: str
 
 
 class Items(NamedTuple):
-    """An unordered list."""
-
     items: Sequence[str]
 
 
@@ -50,8 +46,6 @@ class Table(NamedTuple):
 
 
 class Code(NamedTuple):
-    """Text as it was typed."""
-
     text: str
 
 

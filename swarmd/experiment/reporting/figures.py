@@ -34,7 +34,7 @@ from swarmd.experiment.reporting.results import (
     FinishedNode,
     dataset_names,
 )
-from swarmd.experiment.reporting.verdicts import HORIZONS_DRAWN, Verdict, judge
+from swarmd.experiment.reporting.verdicts import Verdict, judge
 
 # Arms in one picture beside the two that all are compared with: more lines than seven cannot be followed.
 ARMS_MAX = 5
@@ -104,8 +104,6 @@ def _ordered(arms: Sequence[str]) -> list[str]:
 
 
 def reward_panels(cells: dict[str, list[FinishedCell]]) -> list[Panel]:
-    """One panel a measure."""
-
     def panel(
         title: str,
         series: Series,
@@ -133,9 +131,7 @@ def horizon_panels(experiment: Experiment, scenario: str, arms: Sequence[str], b
         lines = []
         for arm in arms:
             verdict = judge(experiment, Hypothesis("", arm, base, reward, scenario=scenario))
-            at = [
-                h for h in verdict.horizons if h.fraction in HORIZONS_DRAWN and np.isfinite(h.estimate.effect)
-            ]
+            at = [h for h in verdict.horizons if np.isfinite(h.estimate.effect)]
             if at:
                 ends = [h.estimate.interval or (h.estimate.effect,) * 2 for h in at]
                 lines.append(
@@ -154,7 +150,6 @@ def horizon_panels(experiment: Experiment, scenario: str, arms: Sequence[str], b
 
 
 def dataset_panels(cells: dict[str, list[FinishedCell]]) -> list[Panel]:
-    """Held-out reward by round, one panel a dataset."""
     names = dataset_names(cells)
     return [Panel("round", name, _lines(cells, _dataset(name))) for name in names[:DATASETS_MAX]]
 

@@ -29,7 +29,6 @@ class Learned:
 
     @classmethod
     def of(cls, node: FinishedNode) -> "Learned":
-        """The figures of a finished node."""
         rewards_R, tests = node.columns["reward_own"], node.evaluations
         fifth = max(1, len(rewards_R) // 5)
         before, after, gain = np.nan, np.nan, None
@@ -77,7 +76,6 @@ def shortcomings(cell: FinishedCell) -> list[str]:
 
 
 def table(cell: FinishedCell) -> Table:
-    """One line a node."""
     rows = []
     for node in cell.nodes:
         found, used = Learned.of(node), node.used_by_author.values()

@@ -83,7 +83,6 @@ class Measure:
     digits: int = 3
 
     def over_nodes(self, cell: FinishedCell) -> Array:
-        """Its values, one a node."""
         return np.array([self.of(node) for node in cell.nodes])
 
     def mean(self, cell: FinishedCell) -> float:

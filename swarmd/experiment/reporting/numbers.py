@@ -16,7 +16,6 @@ from swarmd.experiment.reporting.verdicts import Verdict
 def document_of(
     experiment: Experiment, verdicts: list[Verdict], drawn: dict[str, list[Panel]]
 ) -> dict[str, object]:
-    """The document; arrays as lists."""
     return {
         "format": 1,
         "written_by": swarmd.__version__,

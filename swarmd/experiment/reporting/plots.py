@@ -77,7 +77,6 @@ class Styles:
         self._numbers = {arm: number for number, arm in enumerate(arms)}
 
     def of(self, arm: str) -> Style:
-        """An arm's own."""
         n = self._numbers[arm]
         dashes = _DASHES[(n + 2 * (n // len(_COLOURS))) % len(_DASHES)]
         return Style(_COLOURS[n % len(_COLOURS)], dashes, _MARKERS[n % len(_MARKERS)])
@@ -143,7 +142,6 @@ def _draw_verdict(axes: "Axes", row: int, verdict: Verdict) -> None:
 
 
 def row_label(verdict: Verdict) -> str:
-    """A comparison in one line."""
     h = verdict.hypothesis
     return f"{h.arm} : {h.against}, {h.measure.replace('_', ' ')} by {h.axis}"
 

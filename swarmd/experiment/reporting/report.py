@@ -21,8 +21,6 @@ from swarmd.files.atomic import write_atomically
 
 @dataclass(frozen=True)
 class Report:
-    """What was written where."""
-
     experiment: Experiment
     verdicts: list[Verdict]
     directory: Path

@@ -118,8 +118,6 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a folder holds."""
-
     directory: Path
     facts: dict[str, object]
     cells: list[FinishedCell]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from swarmd.experiment.reporting.curves import Array
 
 CONFIDENCE = 0.95
 # Percentiles of 10,000 resamples repeat to about 1 % of the interval's width; a tenth of them to 3 %.
@@ -51,12 +51,10 @@ def ratio(a_S: Array, b_S: Array) -> Estimate:
 
 
 def difference(a_S: Array, b_S: Array) -> Estimate:
-    """The mean over seeds of `a_S` less `b_S`."""
     return centre(a_S - b_S)
 
 
 def centre(values_S: Array) -> Estimate:
-    """The mean over seeds."""
     effect = float(np.mean(values_S))
     if len(values_S) < 2:
         return Estimate(effect, None, None, None, len(values_S))
@@ -101,7 +99,6 @@ def _within(angle: float, freedom: int) -> float:
 
 
 def num_distinct_resamples(num_seeds: int) -> int:
-    """How many different resamples there are at all."""
     return math.comb(2 * num_seeds - 1, num_seeds)
 
 

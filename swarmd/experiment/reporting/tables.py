@@ -40,7 +40,6 @@ up to about two standard errors may be the evaluation's noise. Spread: over node
 
 
 def scenario_tables(experiment: Experiment, scenario: str) -> list[Block]:
-    """All tables of a scenario."""
     order = {arm: number for number, arm in enumerate(NAMED)}
     arms = sorted(experiment.arms(scenario), key=lambda arm: (order.get(arm, len(order)), arm))
     cells = {arm: list(experiment.of(scenario, arm).values()) for arm in arms}
@@ -145,7 +144,6 @@ def with_interval(values: Sequence[float], digits: int) -> str:
 
 
 def mean_of(values: Sequence[float], digits: int) -> str:
-    """The mean of what is known."""
     known = [value for value in values if not math.isnan(value)]
     return f"{np.mean(known):,.{digits}f}" if known else "–"
 

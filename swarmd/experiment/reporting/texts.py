@@ -14,7 +14,6 @@ from swarmd.experiment.reporting.verdicts import NOT_RUN, Verdict, listed
 
 
 def opening(experiment: Experiment, seeds: Sequence[int] | None) -> list[Block]:
-    """What was run, in a few lines."""
     cells = experiment.cells
     all_seeds = sorted({cell.spec.seed for cell in cells})
     rounds = sorted({cell.spec.rounds for cell in cells})
@@ -74,7 +73,6 @@ def method(found: Sequence[Verdict]) -> list[Block]:
 
 
 def left_out(experiment: Experiment) -> list[Block]:
-    """Cells that are not in any comparison."""
     if not experiment.left_out:
         return [Heading(2, "Cells left out"), Text("None.")]
     rows = [[gap.place, gap.status, gap.reason] for gap in experiment.left_out]
@@ -82,7 +80,6 @@ def left_out(experiment: Experiment) -> list[Block]:
 
 
 def repeat(experiment: Experiment) -> list[Block]:
-    """Everything needed to do it again."""
     facts = experiment.facts
     blocks: list[Block] = [Heading(2, "To repeat it")]
     runs = _runs(facts)
@@ -147,7 +144,6 @@ def _command(value: object) -> str:
 
 
 def _flat(value: object, path: str = "") -> list[tuple[str, str]]:
-    """Nested facts as lines."""
     if isinstance(value, dict):
         return [
             row for key, part in value.items() for row in _flat(part, f"{path}.{key}" if path else str(key))

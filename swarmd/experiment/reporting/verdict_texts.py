@@ -7,7 +7,7 @@ from swarmd.experiment.reporting.document import Block, Heading, Items, Table, T
 from swarmd.experiment.reporting.hypotheses import DIFFERENCE, EACH_NODE
 from swarmd.experiment.reporting.measures import ROUND
 from swarmd.experiment.reporting.statistics import Estimate
-from swarmd.experiment.reporting.verdicts import HORIZONS, NOT_RUN, Verdict
+from swarmd.experiment.reporting.verdicts import HORIZONS_STATED, NOT_RUN, Verdict
 
 _READING = """
 An effect is the ratio of the first arm's value to the second's (or their difference, where said), paired by seed. A claim holds
@@ -84,7 +84,6 @@ def _verdict_table(chosen: Sequence[Verdict]) -> Table:
 
 
 def is_difference(v: Verdict) -> bool:
-    """Whether its effects are differences, not ratios."""
     return v.hypothesis.statistic in (DIFFERENCE, EACH_NODE)
 
 
@@ -103,7 +102,6 @@ def interval_of(v: Verdict, estimate: Estimate) -> str:
 
 
 def shown(value: float, *, difference: bool) -> str:
-    """A ratio or a difference in a table."""
     if math.isnan(value):
         return "–"
     if math.isinf(value) or abs(value) >= 1000:
@@ -149,7 +147,7 @@ def _horizons(run: Sequence[Verdict]) -> list[Block]:
             continue
         h, best = v.hypothesis, v.best_horizon
         row = [h.scenario, f"{h.arm} : {h.against}", h.measure]
-        for fraction in HORIZONS:
+        for fraction in HORIZONS_STATED:
             at = next(at for at in v.horizons if at.fraction == fraction)
             row.append(f"{shown(at.estimate.effect, difference=False)} [{_short(at.estimate)}]")
         row.append(
@@ -161,7 +159,7 @@ def _horizons(run: Sequence[Verdict]) -> list[Block]:
             rows.append(row)
     if not rows:
         return []
-    head = ["scenario", "arms", "reward", *(f"{fraction:.0%} of the rounds" for fraction in HORIZONS)]
+    head = ["scenario", "arms", "reward", *(f"{fraction:.0%} of the rounds" for fraction in HORIZONS_STATED)]
     return [
         Heading(3, "Ratios by horizon"),
         Text(_HORIZONS),

@@ -65,7 +65,6 @@ class CellProcess:
 
     @property
     def seconds(self) -> float:
-        """Since its start."""
         return time.monotonic() - self.began_s
 
     def poll(self) -> Cell | None:

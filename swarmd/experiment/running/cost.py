@@ -88,7 +88,6 @@ class Pace:
     _by_label: dict[str, float] = field(default_factory=dict)
 
     def finished(self, cell: Cell, seconds: float) -> None:
-        """A cell was done in so many seconds."""
         self.ratios.append(seconds / self._preset_s(cell))
 
     def expected_s(self, cell: Cell) -> float:

@@ -22,7 +22,6 @@ def describe(
     jobs: int,
     num_gpus: int | None = None,
 ) -> list[str]:
-    """The lines of `--dry-run`."""
     trouble = device_trouble(preset, num_gpus=count_gpus() if num_gpus is None else num_gpus)
     costs = [cell_cost(cell, preset) for cell in cells]
     return [

@@ -52,11 +52,9 @@ class Display:
 
 
 def cell_line(label: str, round_done: int, rounds: int, seconds: float) -> str:
-    """One running cell."""
     done = round(_BAR * round_done / max(1, rounds))
     return f"  {label:<34} {'█' * done}{'·' * (_BAR - done)} {round_done:>5}/{rounds} rounds  {duration(seconds):>7}"
 
 
 def summary_line(num_done: int, num_cells: int, elapsed_s: float, remaining_s: float) -> str:
-    """Where the whole stands."""
     return f"{num_done} of {num_cells} cells, {duration(elapsed_s)} gone, about {duration(remaining_s)} to go"

@@ -72,7 +72,6 @@ class GossipPort(NetworkOps):
         self.emit(Accepted(data, forwarder="", author_connected=True))
 
     async def peers(self) -> list[Peer]:
-        """All others."""
         return [Peer(port.peer_id, "outbound") for port in self._gossip.ports if port is not self]
 
     async def stats(self) -> NetworkStats:

@@ -49,7 +49,6 @@ class LocalNode:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
         return self.process is not None and self.process.poll() is None
 
     def ask(self, target: str, *, method: str = "GET") -> Any:

@@ -23,7 +23,6 @@ TOKENS_MAX = {"narrow": 34}
 
 
 def path_of(name: str, experiment: Path) -> Path:
-    """Where a variant lies in an experiment's folder."""
     return experiment / "models" / name
 
 

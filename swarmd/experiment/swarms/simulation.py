@@ -65,7 +65,6 @@ class Clock:
     now_s: float = 0.0
 
     def now_ms(self) -> int:
-        """Virtual Unix time in milliseconds."""
         return EPOCH_MS + round(self.now_s * 1000)
 
 

@@ -43,7 +43,6 @@ class InProcess:
         return _with_cpu_seconds(result, time.process_time() - began_s)
 
     async def wait_ready(self) -> object:
-        """It is."""
         return self.info
 
 
@@ -72,7 +71,6 @@ class SharedScorer(ScorerOps):
         return self._info
 
     def questions(self, addresses: Sequence[Address]) -> Questions:
-        """As `ScorerService.questions`."""
         if missing := [address for address in dict.fromkeys(addresses) if address not in self._questions]:
             self._questions.update(
                 zip(missing, zip(*self._scorer.questions(missing), strict=True), strict=True)
@@ -120,5 +118,4 @@ class SharedScorer(ScorerOps):
         return self.score(items, deadline_s)
 
     def close(self) -> None:
-        """End the scorer."""
         self._scorer.close()
