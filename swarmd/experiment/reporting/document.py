@@ -3,7 +3,7 @@
 import base64
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,6 +57,11 @@ class Figure(NamedTuple):
 
 
 Block = Heading | Text | Items | Table | Code | Figure
+
+
+def table_of(rows: Sequence[Mapping[str, str]]) -> Table:
+    """A table of rows that name their columns, all in one order."""
+    return Table(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def to_markdown(blocks: Sequence[Block]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swarmd.experiment.cell import identity_seed
-from swarmd.experiment.reporting.document import Table
+from swarmd.experiment.reporting.document import Table, table_of
 from swarmd.experiment.reporting.results import FinishedCell, FinishedNode
 from swarmd.protocol.signing import Identity
 
@@ -78,15 +78,16 @@ def shortcomings(cell: FinishedCell) -> list[str]:
 def table(cell: FinishedCell) -> Table:
     rows = []
     for node in cell.nodes:
-        found, used = Learned.of(node), node.used_by_author.values()
-        gain = "–" if found.gain_errors is None else f"{found.gain_errors:.1f}"
-        rows.append([
-            node.spec.name, str(len(node.round_R)), f"{found.first_fifth:.4f}", f"{found.last_fifth:.4f}",
-            f"{found.ratio:.1f}", " ".join(map(str, used)) or "0", f"{found.held_out_before:.3f}",
-            f"{found.held_out_after:.3f}", gain,
-        ])  # fmt: skip
-    head = [
-        "node", "rounds", "reward, first fifth", "last fifth", "times", "used of each other",
-        "held-out before", "after", "standard errors",
-    ]  # fmt: skip
-    return Table(head, rows)
+        found = Learned.of(node)
+        rows.append({
+            "node": node.spec.name,
+            "rounds": str(len(node.round_R)),
+            "reward, first fifth": f"{found.first_fifth:.4f}",
+            "last fifth": f"{found.last_fifth:.4f}",
+            "times": f"{found.ratio:.1f}",
+            "used of each other": " ".join(map(str, node.used_by_author.values())) or "0",
+            "held-out before": f"{found.held_out_before:.3f}",
+            "after": f"{found.held_out_after:.3f}",
+            "standard errors": "–" if found.gain_errors is None else f"{found.gain_errors:.1f}",
+        })  # fmt: skip
+    return table_of(rows)

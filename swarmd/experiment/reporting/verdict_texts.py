@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from swarmd.experiment.reporting.document import Block, Heading, Items, Table, Text
+from swarmd.experiment.reporting.document import Block, Heading, Items, Table, Text, table_of
 from swarmd.experiment.reporting.hypotheses import DIFFERENCE, EACH_NODE
 from swarmd.experiment.reporting.measures import ROUND
 from swarmd.experiment.reporting.statistics import Estimate
@@ -27,10 +27,7 @@ def verdict_blocks(found: Sequence[Verdict]) -> list[Block]:
     if not run:
         text = "No comparison could be made: no two arms of a claim have finished cells."
         return [Heading(2, "Verdicts"), Text(text)]
-    blocks: list[Block] = [
-        Heading(2, "Verdicts"),
-        Text(_READING),
-    ]
+    blocks: list[Block] = [Heading(2, "Verdicts"), Text(_READING)]
     for scenario in dict.fromkeys(v.hypothesis.scenario for v in run):
         for group in dict.fromkeys(v.hypothesis.group for v in run if v.hypothesis.scenario == scenario):
             chosen = [v for v in run if (v.hypothesis.scenario, v.hypothesis.group) == (scenario, group)]
@@ -57,30 +54,24 @@ def summary(found: Sequence[Verdict]) -> str:
 
 def _verdict_table(chosen: Sequence[Verdict]) -> Table:
     published = any(v.hypothesis.published is not None for v in chosen)
-    head = [
-        "question",
-        "arms",
-        "verdict",
-        "effect",
-        "95 % interval",
-        "seeds",
-        "rounds",
-        "each seed's own",
-        "why",
-    ]
-    rows = []
-    for v in chosen:
-        h = v.hypothesis
-        assert v.estimate is not None
-        rounds = f"{v.rounds:.0f}" if v.rounds is not None else "–"
-        row = [h.question, f"{h.arm} : {h.against}", v.state, effect_of(v), interval_of(v, v.estimate)]
-        row += [str(len(v.seeds)), rounds, _each_seed(v), v.reason]
-        if published:
-            row.insert(5, _published(v))
-        rows.append(row)
-    if published:
-        head.insert(5, "published (fresh)")
-    return Table(head, rows)
+    return table_of([_row(v, published=published) for v in chosen])
+
+
+def _row(v: Verdict, *, published: bool) -> dict[str, str]:
+    h = v.hypothesis
+    assert v.estimate is not None
+    return {
+        "question": h.question,
+        "arms": f"{h.arm} : {h.against}",
+        "verdict": v.state,
+        "effect": effect_of(v),
+        "95 % interval": interval_of(v, v.estimate),
+        **({"published (fresh)": _published(v)} if published else {}),
+        "seeds": str(len(v.seeds)),
+        "rounds": f"{v.rounds:.0f}" if v.rounds is not None else "–",
+        "each seed's own": _each_seed(v),
+        "why": v.reason,
+    }
 
 
 def is_difference(v: Verdict) -> bool:

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -74,8 +73,7 @@ class CellProcess:
 
     def ask_to_stop(self) -> None:
         """SIGTERM: end in order."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._process.pid, signal.SIGTERM)
+        self._process.terminate()
 
     def end(self, patience_s: float) -> Cell:
         """Wait so long for its end, then end it for certain."""

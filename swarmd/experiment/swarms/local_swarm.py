@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import os
 import random
-import signal
 import socket
 import subprocess
 import sys
@@ -120,22 +119,16 @@ class LocalSwarm:
 
     def stop(self, *, evaluate: bool, patience_s: float = STOP_S) -> None:
         """End all nodes in order, then for certain."""
-        for node in self.nodes:
+        started = [(node, node.process) for node in self.nodes if node.process is not None]
+        for node, process in started:
             if node.running and node.ask(f"/v1/stop?evaluate={int(evaluate)}", method="POST") is None:
-                self._signal(node, signal.SIGTERM)
+                process.terminate()
         deadline = time.monotonic() + patience_s
-        for node in self.nodes:
-            if node.process is not None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    node.process.wait(max(0.0, deadline - time.monotonic()))
-                if node.running:
-                    self._signal(node, signal.SIGKILL)
-                    node.process.wait()
-
-    def _signal(self, node: LocalNode, number: int) -> None:
-        if node.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(node.process.pid, number)
+        for _, process in started:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+            process.kill()
+            process.wait()
 
 
 def free_port() -> int:
