@@ -132,7 +132,9 @@ class PlannedLearner:
             self.learner.use(plan.how)
             return ""
         carried = {
-            key: kept.cpu() for key, kept in self.learner.optimizer_tensors().items() if _is_master(key)
+            key: kept.cpu()
+            for key, kept in self.learner.optimizer_tensors().items()
+            if key.startswith("master/")
         }
         self.learner.release()
         try:
@@ -155,7 +157,3 @@ class PlannedLearner:
         if masters and masters.keys() <= learner.optimizer_tensors().keys():
             learner.load_optimizer_tensors(masters)
         self._learner = learner
-
-
-def _is_master(key: str) -> bool:
-    return key.startswith("master/")

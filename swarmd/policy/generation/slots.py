@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AttentionInterface, Cache, PreTrainedModel
+from transformers import AttentionInterface, Cache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from swarmd.policy.fast_paths import UnsupportedAttention, refuse_foreign_terms
@@ -145,7 +145,8 @@ class SlotRows:
 
     def append(self, prefilled: Prefilled, owners: Sequence[int]) -> None:
         if self._cache is None:
-            self._cache = SlotCache(prefilled, self._num_slots, chunked=_is_chunked(self._decoder.model))
+            kinds = getattr(self._decoder.model.config.get_text_config(), "layer_types", None) or ()
+            self._cache = SlotCache(prefilled, self._num_slots, chunked="chunked_attention" in kinds)
         self._cache.reserve(max(prefilled.lengths[owner] for owner in owners) + 1)
         for owner in owners:
             self._cache.write_prompt(len(self._lengths), prefilled, owner)
@@ -172,7 +173,3 @@ class SlotRows:
             attention_mask=torch.ones_like(ids),  # some warn without one; none is built from it
             slots=self._cache,
         )
-
-
-def _is_chunked(model: PreTrainedModel) -> bool:
-    return "chunked_attention" in (getattr(model.config.get_text_config(), "layer_types", None) or ())

@@ -49,7 +49,7 @@ def resolve_model(name: str) -> ResolvedModel:
         return read_folder(name, folder.resolve())
     if name.startswith(("/", "./", "../", "~")):
         raise ModelUnavailable(f"there is no folder {folder}", fix="check policy.model")
-    repo_id = _by_alias(name)
+    repo_id = next((repo_id for alias, repo_id in ALIASES.items() if alias.lower() == name.lower()), None)
     if repo_id is None and not _REPO_ID.fullmatch(name):
         raise _unknown(name)
     from swarmd.policy.model.hub import resolve_repository
@@ -72,10 +72,6 @@ def download_model(model: ResolvedModel, told: Callable[[int, int], None]) -> Pa
     from swarmd.policy.model.hub import download_repository
 
     return download_repository(model, told)
-
-
-def _by_alias(name: str) -> str | None:
-    return next((repo_id for alias, repo_id in ALIASES.items() if alias.lower() == name.lower()), None)
 
 
 def _unknown(name: str) -> ModelUnavailable:
