@@ -102,7 +102,7 @@ class Discovery:
         if seen is None:
             return
         if (proven := address.seen_at(seen)) is not None:
-            self._book.record(proven, int(self._now_s()))
+            self._book.note(proven, int(self._now_s()))
             self._proven[address.peer_id] = proven
 
     # -- asking

@@ -49,7 +49,7 @@ class PeerBook:
             return
         self._read(data)
 
-    def record(self, address: PeerAddress, now_s: int) -> None:
+    def note(self, address: PeerAddress, now_s: int) -> None:
         """A dial to this address just succeeded."""
         self._last_ok_s.pop(address.peer_id, None)
         net = net_of(address.host)
@@ -96,5 +96,5 @@ class PeerBook:
             if address is None:
                 self.num_corrupt += 1
             else:
-                self.record(address, at)
+                self.note(address, at)
         self._dirty = False

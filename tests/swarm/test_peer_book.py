@@ -24,23 +24,23 @@ def save(book: PeerBook) -> None:
 
 def test_what_worked_is_found_again_the_freshest_first(tmp_path):
     book = PeerBook(tmp_path / "peers.json")
-    book.record(address(1), 100)
-    book.record(address(2), 200)
+    book.note(address(1), 100)
+    book.note(address(2), 200)
     save(book)
     assert PeerBook(tmp_path / "peers.json").addresses() == [address(2), address(1)]
 
 
 def test_a_peer_has_one_address_the_last_that_worked():
     book = PeerBook(None)
-    book.record(address(1, port=1), 100)
-    book.record(address(1, port=2), 200)
+    book.note(address(1, port=1), 100)
+    book.note(address(1, port=2), 200)
     assert book.addresses() == [address(1, port=2)]
 
 
 def test_the_book_is_bounded():
     book = PeerBook(None)
     for number in range(ADDRESSES_MAX + 5):
-        book.record(address(number), number)
+        book.note(address(number), number)
     assert len(book.addresses()) == ADDRESSES_MAX
 
 
@@ -52,9 +52,9 @@ def public(number: int, host: str) -> PeerAddress:
 
 def test_one_public_net_holds_four_places():
     book = PeerBook(None)
-    book.record(public(99, "9.9.9.9"), 0)
+    book.note(public(99, "9.9.9.9"), 0)
     for number in range(PER_NET_MAX + 1):
-        book.record(public(number, f"8.8.8.{number}"), number)
+        book.note(public(number, f"8.8.8.{number}"), number)
     assert book.addresses() == [public(number, f"8.8.8.{number}") for number in (4, 3, 2, 1)] + [
         public(99, "9.9.9.9")
     ]
@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_counted(tmp_path):
     (tmp_path / "file").touch()
     book = PeerBook(None)
     book.path = tmp_path / "file" / "peers.json"
-    book.record(address(1), 1)
+    book.note(address(1), 1)
     save(book)
     assert book.num_write_errors == 1
 
