@@ -32,7 +32,7 @@ from swarmd.protocol.types import Rollout, VerifiedBatch
 
 @dataclass(frozen=True, slots=True)
 class AddResult:
-    """What became of one batch; skipped rollouts (no prompt) are in none of the numbers."""
+    """The fate of one batch; skipped rollouts (no prompt) are in none of the numbers."""
 
     num_added: int
     num_duplicate: int
@@ -220,7 +220,7 @@ class SwarmBuffer:
         return self._store.transaction(lambda db: schema.quarantine(db, authors))
 
     def counts(self) -> BufferCounts:
-        """What is held at this moment; the cost grows with the number of authors, not of rollouts."""
+        """The holdings at this moment; the cost grows with the number of authors, not of rollouts."""
         held = self._store.transaction(schema.holdings)
         return BufferCounts(
             num_rollouts=sum(num for _, num, _, _ in held),

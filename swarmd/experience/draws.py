@@ -19,7 +19,7 @@ PROBE_DRAWS = 8
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Whose rollouts may be drawn.
+    """Says which authors' rollouts may be drawn.
 
     The buffer calls all functions under its lock, each once for an author at most. They must not call the buffer.
 
@@ -42,7 +42,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What may be drawn at one moment: nothing of banned authors, and nothing of authors who are not admitted now.
+    """The rollouts that may be drawn at one moment: nothing of banned authors, and nothing of authors who are not admitted now.
 
     Attributes:
         candidates: every informative rollout that is neither over-age nor used up.
@@ -98,8 +98,8 @@ class Pool:
     ) -> list[int]:
         """At most `num` rows by the strategy, within what `admission` lets each author give.
 
-        What updates leave out teaches nobody and would take a place from what teaches. At most one such rollout is drawn: where a
-        place is left, and in one of `PROBE_DRAWS` draws in any case.
+        A rollout that updates leave out teaches nobody, and would take the place of a rollout that does. At most one such is
+        drawn: where a place is left, and in one of `PROBE_DRAWS` draws in any case.
         """
         if admission is None:
             return draw(self.candidates, num, rng, strategy)

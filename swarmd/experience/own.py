@@ -17,7 +17,7 @@ Balance = Literal["fixed", "informative"]
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """What was generated for one round, R rollouts of G completions each.
+    """The generations for one round, R rollouts of G completions each.
 
     `num_tokens` counts completion tokens, `seconds` is what the engine took.
     """

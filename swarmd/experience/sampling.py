@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 Strategy = Literal["uniform", "by-author", "top-total", "first-arrived", "rare-first"]
-# Whose rollouts stand in for external ones: the swarm's, or this node's own older ones (a control).
+# External rollouts are the swarm's, or as a control this node's own older ones.
 Source = Literal["swarm", "own"]
 
 
@@ -137,7 +137,7 @@ def draw_top_total(candidates: Sequence[Candidate], num: int, rng: random.Random
 
 
 def draw_first_arrived(candidates: Sequence[Candidate], num: int, rng: random.Random) -> list[int]:
-    """What came first goes first; rollouts of one message came together."""
+    """The first to arrive goes first; rollouts of one message came together."""
     return _lowest(candidates, num, rng, lambda candidate: (candidate.arrived,))
 
 

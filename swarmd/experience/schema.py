@@ -69,7 +69,7 @@ Key = tuple[bytes, int, int]  # author, dataset, counter
 
 
 class Whose(NamedTuple):
-    """Whose rollouts count as external: those of one author with a counter below `counter_max`, or those of all others."""
+    """External rollouts are those of one author with a counter below `counter_max`, or those of all others."""
 
     author: bytes
     others: bool

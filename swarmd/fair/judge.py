@@ -108,11 +108,6 @@ class Judge(Generic[Verdict]):
             if not relayed:
                 del self._relayed[bringer]
 
-    @property
-    def num_relayed(self) -> int:
-        """Relayed messages that wait, of all bringers."""
-        return sum(map(len, self._relayed.values()))
-
     async def run(self) -> None:
         """Judge for ever."""
         while True:

@@ -46,7 +46,7 @@ class DataDir:
     standings = _Below("standings.json")  # what is known of authors: who is proven, and who is banned
     rounds = _Below("rounds.jsonl")
     evaluations = _Below("evaluations.jsonl")
-    # What a start makes anew, and what libraries keep to be faster next time; may be deleted while no node runs.
+    # A start makes this anew, and libraries keep here what makes them faster; may be deleted while no node runs.
     cache = _Below("cache")
     model = _Below("cache/model")  # what of the model's folder the child processes may read
 

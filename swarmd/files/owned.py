@@ -189,7 +189,7 @@ def _is_trusted_link(path: Path) -> bool:
 
 
 def _not_plain(found: os.stat_result, owner: int) -> str:
-    """What speaks against a file or folder within a folder of ours; empty for nothing."""
+    """The reason against a file or folder within a folder of ours; empty where there is none."""
     if stat.S_ISLNK(found.st_mode):
         return "it is a link"
     if found.st_uid not in (owner, 0):

@@ -215,7 +215,7 @@ class Generate:
 
 
 def _completion(made: OwnCompletion) -> Completion:
-    """What is shared of one; a sum that is no number, of a policy that fell apart, is not claimed."""
+    """The shared part of a completion. A sum that is no number, of a policy that fell apart, is not claimed."""
     logprob_sum = made.logprob_sum
     claimed = logprob_sum if logprob_sum is not None and math.isfinite(logprob_sum) else None
     return Completion(text=made.text, finished=made.finished, logprob_sum=claimed, num_tokens=made.num_tokens)

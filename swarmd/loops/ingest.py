@@ -103,7 +103,7 @@ class Ingest:
         try:
             scores = await self._score(batches)
         except (LocalError, ValueError) as error:
-            # What it cost is not known, and these texts may be what ended the scorer: their author pays for a deadline at most.
+            # The cost is not known, and these texts may have ended the scorer: their author pays for a deadline at most.
             took_s = trio.current_time() - began_s
             self._charge(batches[0].signed.header.author, min(took_s, self.scorer.deadline_s))
             self._discard("scorer_failed", num_rollouts)
@@ -195,7 +195,7 @@ class Ingest:
         rewards_RG: Sequence[Sequence[float]],
         reasons_RG: Sequence[Sequence[str]],
     ) -> list[float]:
-        """What each rollout without a finding proves of its author; nothing where a text attacked the scorer."""
+        """The proof of each rollout without a finding; nothing where a text attacked the scorer."""
         reasons = {reason for reasons_G in reasons_RG for reason in reasons_G}
         if found_by_scorer(dict.fromkeys(reasons, 1)):
             return []

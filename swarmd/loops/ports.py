@@ -1,4 +1,4 @@
-"""What the loops need from the rest of the node, as small types: a thread to block in, a clock, a line for people."""
+"""The loops' needs of the rest of the node as small types: a thread to block in, a clock, a line for people."""
 
 import time
 from collections.abc import Awaitable, Callable

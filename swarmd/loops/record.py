@@ -1,4 +1,4 @@
-"""What is told of a round and of an evaluation: their records in files and documents, and the same in metrics.
+"""The record of a round and of an evaluation in files and documents, and the same figures in metrics.
 
 Keys that begin with `seconds` are measured time. All others follow from the seeds and from what the node was given, so a
 simulation repeats them bit for bit. docs/reference/rounds.md says what each key means.

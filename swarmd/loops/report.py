@@ -1,4 +1,4 @@
-"""What a person at the terminal and a later reader get of each round and evaluation: one line, and one JSON record in a file."""
+"""Each round and evaluation gets one line for the person at the terminal, and one JSON record in a file for later readers."""
 
 import json
 import logging

@@ -102,7 +102,7 @@ class Training:
             self.metrics.weight_sync_seconds.observe(trio.current_time() - began_s)
 
     async def resumed_before(self, version: int) -> PolicyInfo | None:
-        """What a learner that has lost this policy version went on from; None where the learner has not lost it.
+        """The beginning of a learner that has lost this policy version; None where the learner has not lost it.
 
         Raises:
             LocalError: the learner does not answer.
@@ -115,7 +115,7 @@ class Training:
         self.resumed(info)
 
     def _state(self, number: int) -> State:
-        """What a restarted node goes on with, beside weights and optimizer; `Progress.resume` takes it back."""
+        """A restarted node goes on with this, beside weights and optimizer; `Progress.resume` takes it back."""
         return {
             **self.remembered(),
             "round": number,

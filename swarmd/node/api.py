@@ -1,4 +1,4 @@
-"""What a running node answers on its two sockets: documents and commands for its operator, three paths for everybody else."""
+"""A running node's answers on its two sockets: documents and commands for its operator, three paths for everybody else."""
 
 import math
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ class Api:
         }
 
     def about(self) -> About:
-        """What does not change while the node runs, as far as it is known yet."""
+        """The facts of the node as far as its children have told them."""
         generation = started(self.children["generation"], PolicyInfo)
         scorer = started(self.children["scorer"], ScorerInfo)
         network = started(self.children["network"], NetworkInfo) if "network" in self.children else None

@@ -196,7 +196,7 @@ def weights_directory(data_dir: DataDir, model: ResolvedModel, peer_id: str) -> 
 
 
 def summary(name: str, info: object) -> str:
-    """What a started child says of itself, for the terminal."""
+    """A started child's words on itself, for the terminal."""
     if name == "network":
         return ", ".join(typed(NetworkInfo, info).addresses)
     if name == "scorer":

@@ -1,4 +1,4 @@
-"""What the daemon does about what its children tell it."""
+"""The daemon's reactions to its children's events."""
 
 import logging
 from collections.abc import Callable

@@ -154,7 +154,7 @@ def _engine_of(config: Config, device: str) -> str:
 
 
 def _plan_key(choice: Choice, config: Config) -> str:
-    """What has to be the same for a plan that an earlier run stepped down to: the plan it began with, and its work."""
+    """A plan that an earlier run stepped down to holds for this key: the plan that the run began with, and its work."""
     work = repr((Work.of(config), config.update.micro_batch_tokens))
     digest = hashlib.sha256(work.encode()).hexdigest()[:16]
     return f"{choice.chosen.plan.name if choice.chosen else 'none'} {digest}"

@@ -93,7 +93,7 @@ class Node:
 
     @property
     def resumed(self) -> PolicyInfo:
-        """What the learner went on from when it started."""
+        """The learner's answer when it started: what it went on from."""
         info = started(self.learner.worker, PolicyInfo)
         assert info is not None
         return info
@@ -172,7 +172,7 @@ def find_manifest(config: Config, data_dir: DataDir, state: State) -> Manifest:
 
 
 def open_trust(config: Config, data_dir: DataDir, say: Say) -> Trust:
-    """What is known of authors, with the standings of the last run; a file that cannot be read costs a warning."""
+    """The trust of a node that starts, with the standings of the last run. A file that cannot be read costs a warning."""
     settings = config.trust
     standings = Standings(
         proven_rollouts=settings.proven_rollouts,

@@ -16,7 +16,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class About:
-    """What does not change while the node runs: each field is an entry of a document. The last five are told by children."""
+    """Facts that do not change while the node runs: each field is an entry of a document. Children tell the last five."""
 
     pid: int
     started_ms: int

@@ -69,7 +69,7 @@ class DatasetSpec(WireModel):
 
 
 class Limits(WireModel):
-    """What a message of this swarm may contain. All sizes in bytes, all bounds inclusive."""
+    """Bounds of a message of this swarm. All sizes in bytes, all bounds inclusive."""
 
     # Above one 65,524-byte yamux frame stock py-libp2p corrupts the streams of peers that join, so no swarm may ask for more.
     message_bytes_max: Annotated[int, Field(ge=4096, le=60_000)] = 60_000

@@ -21,7 +21,7 @@ from swarmd.protocol.wire import WireError, decode_body, decode_message
 
 
 class Verdict(Enum):
-    """What to do with a message."""
+    """The answer to a message."""
 
     ACCEPT = "accept"
     REJECT = "reject"

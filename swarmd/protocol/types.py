@@ -1,4 +1,4 @@
-"""What crosses the wire, as immutable typed values that need no second check.
+"""The content of the wire as immutable typed values that need no second check.
 
 The bounds here are the protocol's ceilings. A swarm's manifest sets tighter ones (`manifest.Limits`), which `rules` applies.
 Models are strict: no number is made from text, a bool is no int, unknown fields are refused.
@@ -65,7 +65,7 @@ class RolloutBatch(WireModel):
 
 
 class Header(WireModel):
-    """What the author signs. The body's size and digest bind the batch to it, whether or not the batch is at hand.
+    """The author signs this. The body's size and digest bind the batch to it, whether or not the batch is at hand.
 
     `counter_first` and `counter_last` are inclusive. `policy` and `policy_version` are for information only.
     `swarm` is the manifest's digest, or empty: then others may replay the batch in another swarm, where the same counters

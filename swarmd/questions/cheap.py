@@ -1,4 +1,4 @@
-"""What a dataset pays for answers that solve nothing: constants, copies of a piece of the question, and tiny programs.
+"""The rewards that a dataset pays for answers that solve nothing: constants, copies of a piece of the question, and tiny programs.
 
 One sample of questions chooses the best answer of each kind, and another sample measures it, so that luck makes no figure.
 """

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 from swarmd.questions.parameters import Bound
 
 Params = Mapping[str, object]
-"""What a manifest sets of a dataset; `parameters.check` looks at each value."""
+"""A manifest's settings of one dataset; `parameters.check` looks at each value."""
 
 
 class Item(TypedDict):
-    """What a library generates. An answer of None means that there are many, and that `metadata` has what the rule needs."""
+    """One question as a library generates it. Where `answer` is None there are many, and the rule reads `metadata`."""
 
     question: str
     answer: str | None
@@ -38,7 +38,7 @@ Rule = Callable[[str, Item], float]
 
 
 class ExactRule(NamedTuple):
-    """What replaces a dataset's rule under `reward = "exact"`.
+    """Replaces a dataset's rule under `reward = "exact"`.
 
     `right_answer` is None for a question that has none: such a question is passed over and never asked.
     """

@@ -55,7 +55,7 @@ def verify(sources: Sequence[QuestionSource]) -> list[str]:
 
 
 def json_line(source: QuestionSource, seed: int) -> bytes:
-    """What one seed gives, as canonical JSON: ASCII, keys sorted, Python's separators and shortest floats; null where it fails."""
+    """The item of one seed as canonical JSON: ASCII, keys sorted, Python's separators and shortest floats; null where it fails."""
     try:
         item = source.item(seed)
     except Exception:  # noqa: BLE001 - as the zygote has it: a generator may fail on a seed, and then fails everywhere

@@ -1,4 +1,4 @@
-"""What the premises of a propositional question say together and no single premise says: its facts, and who states one.
+"""The facts of a propositional question: its premises state them together, and no single premise does.
 
 Upstream pays every formula that follows: `P ∨ Q` follows from most premises, and each premise follows from itself. Here an answer
 has to say one fact or several, and nothing else. `proto/DATASETS.md` defines it for other implementations.

@@ -39,7 +39,7 @@ def _lines(question: str) -> list[str]:
 
 
 def _framed(question: str) -> list[str]:
-    """What stands in quotation marks, dollar signs or brackets."""
+    """Text in quotation marks, dollar signs or brackets."""
     return ["".join(groups) for groups in _FRAMED.findall(question)]
 
 

@@ -64,7 +64,7 @@ def seal_toml(data: bytes, goldens: Sequence[str], source: str) -> bytes:
 def setup_of(
     manifest: Manifest, *, sandbox: SandboxMode = "off", seal: bool = False, seccomp: bool = True
 ) -> Setup:
-    """What a zygote is told of a manifest."""
+    """The first message to a zygote of this manifest."""
     choices = [
         DatasetChoice(spec.name, spec.params, spec.reward, "" if seal else spec.golden)
         for spec in manifest.datasets

@@ -1,4 +1,4 @@
-"""What the scorer child serves: prompts for addresses of questions, and rewards for completions, within a deadline.
+"""The scorer child's service: prompts for addresses of questions, and rewards for completions, within a deadline.
 
 Plain blocking code. Other people's completions are scored in a thread of their own, so own questions and scores never wait for a
 stranger's worker. In this process a completion is a string that is passed on, and a worker answers with numbers. Whatever a worker

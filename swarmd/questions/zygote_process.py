@@ -35,7 +35,7 @@ Op = Literal["questions", "known", "expected", "fork", "end"]
 
 @dataclass(frozen=True)
 class Setup:
-    """What a zygote is told at its start; with `seal` it compares nothing with the manifest's digests."""
+    """The zygote's first message. With `seal` it compares nothing with the manifest's digests."""
 
     datasets: Sequence[DatasetChoice]
     answer_format: AnswerFormat

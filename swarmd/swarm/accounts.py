@@ -1,4 +1,4 @@
-"""What each forwarder sent us and what became of it, how fast it may send, and how much work an author may be for us."""
+"""Accounts of forwarders: what each sent, with what verdict, and how fast it may send. Budgets of the work that authors make."""
 
 from collections import Counter
 from collections.abc import Iterable

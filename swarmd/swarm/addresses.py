@@ -15,7 +15,7 @@ from multiaddr.exceptions import Error as MultiaddrError
 
 from swarmd.errors import ConfigError
 
-# A DNS name has at most 253 bytes; with the rest of an address that is below 350. Half would refuse long names.
+# A DNS name has at most 253 bytes; with the rest of an address that is below 350.
 ADDRESS_BYTES_MAX = 350
 _HOST_PROTOCOLS = ("ip4", "ip6", "dns", "dns4", "dns6")
 
@@ -98,7 +98,7 @@ class ListenAddress:
         return ipaddress.ip_address(self.host).is_unspecified
 
     def shown(self) -> list[str]:
-        """What to print for people to dial: for every interface, the one with the default route, then loopback."""
+        """Addresses for people to dial. For every interface: the one with the default route, then loopback."""
         if not self.is_everywhere:
             return [self.text]
         loopback = "::1" if ":" in self.host else "127.0.0.1"

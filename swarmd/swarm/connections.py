@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import trio
 from libp2p.abc import INetConn, INetwork
+from libp2p.network.swarm import Swarm
 
 from swarmd.clients.network import Peer
 from swarmd.swarm.accounts import Accounts
@@ -35,7 +36,8 @@ class Connections(Notifee):
 
     def peers(self, stack: Stack, accounts: Accounts, agent_of: Callable[[str], str]) -> list[Peer]:
         """Every connected peer, with the fate of the messages that it brought."""
-        network, found = stack.host.get_network(), []
+        network: Swarm = stack.host.get_network()
+        found = []
         for peer in list(network.connections):
             peer_id, connections, now = str(peer), network.get_connections(peer), trio.current_time()
             account = accounts.get(peer_id)

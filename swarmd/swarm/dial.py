@@ -10,8 +10,7 @@ from libp2p.peer.id import ID
 
 from swarmd.swarm.addresses import PeerAddress
 
-# A mute peer accepts TCP and never speaks: py-libp2p's own dial was seen to hang for 90 s on it.
-# Half fails over bad mobile links; double only holds a dial slot longer.
+# Seconds. A mute peer accepts TCP and never speaks: py-libp2p's own dial was seen to hang for 90 s on one.
 DIAL_S_MAX = 10.0
 
 
@@ -46,7 +45,7 @@ async def dial(host: IHost, target: PeerAddress, *, limit_s: float = DIAL_S_MAX)
 
 
 def _reason(error: BaseException) -> Dialled:
-    """What py-libp2p buried in its chain of causes; the text is only read, never shown."""
+    """The reason that py-libp2p buried in its chain of causes; the text is only read, never shown."""
     link: BaseException | None = error
     while link is not None:
         name, text = type(link).__name__, str(link)

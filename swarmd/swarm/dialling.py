@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import trio
 from libp2p.abc import IHost
+from libp2p.network.swarm import Swarm
 from libp2p.peer.id import ID
 from libp2p.rcmgr import Direction
 
@@ -80,7 +81,8 @@ class Dialler:
         counters: Counter[str],
         banned: Callable[[ID], bool],
     ) -> None:
-        self._host, self._network = host, host.get_network()
+        self._host = host
+        self._network: Swarm = host.get_network()
         self._own_id = str(host.get_id())
         self._own_nets = {net for own in own_hosts if (net := net_of(own)) is not None}
         self._own_is_public = own_is_public

@@ -42,7 +42,7 @@ class BadFrame(Exception):
 
 @dataclass(frozen=True)
 class Frame:
-    """What one end said. `agent` is cut to 64 characters of printable ASCII: it may reach a terminal."""
+    """One end's words. `agent` is cut to 64 characters of printable ASCII: it may reach a terminal."""
 
     addresses: list[PeerAddress]
     agent: str

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 import trio
-from libp2p.abc import INetworkService, IRawConnection, ISecureConn
+from libp2p.abc import INetworkService, IRawConnection
 from libp2p.peer.id import ID
+from libp2p.security.secure_session import SecureSession
 from libp2p.transport.exceptions import SecurityUpgradeFailure
 
 from swarmd.trust.peer_key import key_of_multihash, multihash_of_key
@@ -52,7 +53,7 @@ class Gate:
 
         async def upgrade_security(
             connection: IRawConnection, is_initiator: bool, peer_id: ID | None = None
-        ) -> ISecureConn:
+        ) -> SecureSession:
             secured = await secure(connection, is_initiator, peer_id)
             if self.bans(secured.get_remote_peer()):
                 self._counters["banned_connections"] += 1

@@ -1,4 +1,4 @@
-"""What a node believes of addresses that others name, and what it passes on. Pure.
+"""Which addresses of others' naming a node believes, and which it passes on. Pure.
 
 The operator's own addresses are dialled as they are. All others come from strangers: the answers of the peer exchange, and the
 peer book, which holds what such answers led to.

@@ -105,7 +105,7 @@ class Hints:
         return any(self._failures[key] >= FAILURES_MAX[key[0]] for key in keys)
 
     def _has_room(self, keys: tuple[_Key, ...]) -> bool:
-        """What is under way may fail."""
+        """Whether there is room even if every dial under way fails."""
         return all(self._failures[key] + self._begun[key] < FAILURES_MAX[key[0]] for key in keys)
 
     def _make_room(self, num_own: int) -> bool:

@@ -16,6 +16,8 @@ from libp2p.abc import IHost, INetConn, INetwork
 from libp2p.crypto.ed25519 import create_new_key_pair
 from libp2p.exceptions import BaseLibp2pError
 from libp2p.network.config import ConnectionConfig, RetryConfig
+from libp2p.network.connection.swarm_connection import SwarmConn
+from libp2p.network.swarm import Swarm
 from libp2p.peer.id import ID
 from libp2p.pubsub.gossipsub import PROTOCOL_ID_V11, PROTOCOL_ID_V12
 from libp2p.pubsub.score import ScoreParams, TopicScoreParams
@@ -43,7 +45,7 @@ VALIDATION_S_MAX = 10.0
 
 @dataclass(frozen=True)
 class NetworkLimits:
-    """What connections and their messages may cost; the defaults fit a home node in a public swarm."""
+    """Limits on connections and their messages; the defaults fit a home node in a public swarm."""
 
     inbound_max: int = 100  # live inbound connections: about 2 MB each
     inbound_per_ip_max: int = 8  # a household or an office behind one address
@@ -229,7 +231,7 @@ class _OpenConnections(Notifee):
     """Connections that have begun and not ended. py-libp2p clears its own list when it dies, without closing what was on it."""
 
     def __init__(self) -> None:
-        self._open: set[INetConn] = set()
+        self._open: set[SwarmConn] = set()
 
     async def connected(self, network: INetwork, connection: INetConn) -> None:
         self._open.add(connection)
@@ -246,7 +248,7 @@ class _OpenConnections(Notifee):
         self._open.clear()
 
 
-async def _close_socket(connection: INetConn) -> None:
+async def _close_socket(connection: SwarmConn) -> None:
     with contextlib.suppress(BaseLibp2pError, trio.BrokenResourceError, trio.ClosedResourceError, OSError):
         await connection.muxed_conn.secured_conn.close()
 
@@ -256,7 +258,7 @@ async def _cancel_after(service: Service, scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-def host_of_connection(network: INetwork, peer: ID) -> str | None:
+def host_of_connection(network: Swarm, peer: ID) -> str | None:
     """The IP address a connected peer is seen at; IPv4 as such, whatever socket it came through."""
     for connection in network.get_connections(peer):
         remote = connection.muxed_conn.get_remote_address()

@@ -42,7 +42,7 @@ _LOCAL: tuple[tuple[Network, int], ...] = (
     (ipaddress.ip_network("::1/128"), 128),
     (ipaddress.ip_network("fc00::/7"), 48),
 )
-# What one party gets from its provider: a /24 is the smallest routed piece of IPv4, a /48 the usual site of IPv6.
+# One party gets this from its provider: a /24 is the smallest routed piece of IPv4, a /48 the usual site of IPv6.
 _PUBLIC_V4, _PUBLIC_V6 = 24, 48
 # One machine in IPv6 has at least a /64.
 _HOST_V6 = 64
@@ -72,7 +72,7 @@ def net_of(host: str) -> Net | None:
 
 
 def machine_of(host: str) -> str:
-    """What counts as one machine: an IPv4 address, a /64 of IPv6, all of loopback, a name."""
+    """One machine is an IPv4 address, a /64 of IPv6, all of loopback, or a name."""
     ip = _ip(host)
     if ip is not None and ip.is_loopback:
         return "loopback"

@@ -1,11 +1,11 @@
-"""libp2p's INotifee with every event ignored: a listener overrides the ones that it is about."""
+"""libp2p's INotifee with every event ignored: a listener overrides the events that it is about."""
 
 import trio
-from libp2p.abc import INetConn, INetwork
+from libp2p.abc import INetConn, INetwork, INotifee
 
 
-class Notifee:
-    """By shape, not by inheritance: libp2p calls these methods and asks for nothing else."""
+class Notifee(INotifee):
+    """Ignores every event."""
 
     async def connected(self, network: INetwork, connection: INetConn) -> None:
         """A connection has begun."""
@@ -18,4 +18,4 @@ class Notifee:
     async def _ignore(self, network: INetwork, subject: object) -> None:
         await trio.lowlevel.checkpoint()
 
-    opened_stream = closed_stream = listen = listen_close = _ignore
+    opened_stream = closed_stream = listen = listen_close = _ignore  # type: ignore[assignment]  # other names of arguments

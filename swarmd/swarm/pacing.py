@@ -24,7 +24,7 @@ WAIT_RATE = 0.1
 
 
 class Queue(Protocol):
-    """What is waiting for one peer."""
+    """The bytes that wait for one peer."""
 
     data_bytes: int
 
@@ -49,7 +49,7 @@ class Patience:
         before = trio.current_time()
         while True:
             now = trio.current_time()
-            # What it took by the clock: on a loop that is kept busy a look takes a second.
+            # Charge the time by the clock: on a loop that is kept busy a look takes a second.
             self.purse.charge(now - before, now)
             before = now
             busy = [queue for queue in queues() if not queue.has_room]

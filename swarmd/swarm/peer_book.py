@@ -14,7 +14,7 @@ from swarmd.recent import Recent
 from swarmd.swarm.addresses import PeerAddress, parse
 from swarmd.swarm.nets import net_of
 
-# 200 addresses are 20 KB. Half still reconnects a node; double only makes a longer list of the long dead.
+# 200 addresses are 20 KB.
 ADDRESSES_MAX = 200
 # A file larger than this is not ours.
 _FILE_BYTES_MAX = 1 << 20

@@ -54,7 +54,7 @@ class StreamKeeper(Notifee):
     def _move(self, peer: ID) -> None:
         self.num_moved += 1
         pubsub = self._pubsub
-        # What the peer told us over its other connection still holds, and it will not say it again.
+        # The topics that the peer named over its other connection still hold, and the peer will not name them again.
         topics = [topic for topic, peers in pubsub.peer_topics.items() if peer in peers]
         pubsub._handle_dead_peer(peer)
         for topic in topics:

@@ -1,1 +1,1 @@
-"""What a node knows of authors, and what it lets them do: quotas, points, bans. Pure: clocks and limits are passed in."""
+"""A node's knowledge of authors, and the limits that follow: quotas, points, bans. Pure: clocks and limits are passed in."""

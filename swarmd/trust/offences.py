@@ -10,7 +10,7 @@ from pydantic import Field
 
 from swarmd.recent import Recent
 
-# What a file of standings may hold (`standings_file`).
+# Numbers that a file of standings may hold (`standings_file`).
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
 Amount = Annotated[float, Field(strict=True, ge=0, lt=2**53)]
 

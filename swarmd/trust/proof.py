@@ -50,7 +50,7 @@ class OwnWork:
         self.informative += share * (informative - self.informative)
 
     def worth(self, text: Text, *, informative: bool) -> float:
-        """What another author's rollout proves, from 0 to 1.
+        """The proof of another author's rollout, from 0 to 1.
 
         A rollout without signal proves more where many own rollouts have none either.
         """

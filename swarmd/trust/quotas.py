@@ -29,7 +29,7 @@ TOKEN_BYTES = 4
 
 @dataclass(frozen=True)
 class QuotaLimits:
-    """What flows in a second, and for how many seconds of that a bucket holds."""
+    """The rate of each quota, and how many seconds of that rate a bucket holds."""
 
     bytes_per_s: float
     tokens_per_s: float
@@ -53,7 +53,7 @@ class Quotas:
         self._groups: Recent[bytes, dict[Quota, Bucket]] = Recent(GROUPS_MAX)
 
     def group(self, author: bytes) -> bytes:
-        """Whose buckets this author draws from: its own, or those of all the unproven."""
+        """The owner of the buckets that this author draws from: itself, or all the unproven."""
         return author if self._proven(author) else UNPROVEN
 
     def exhausted(self, now: float) -> bool:
@@ -99,7 +99,7 @@ class Quotas:
 
 
 def tokens_of(batch: RolloutBatch) -> int:
-    """What a batch is to train on, in tokens."""
+    """The tokens that a batch would train on."""
     return sum(_tokens_of(completion) for rollout in batch.rollouts for completion in rollout.completions)
 
 

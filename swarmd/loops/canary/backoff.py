@@ -33,7 +33,7 @@ GOOD_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """What became of the blocks in which an author's rollouts were used.
+    """The fate of the blocks in which an author's rollouts were used.
 
     Attributes:
         num_good: good blocks, at most `GOOD_MAX`.
@@ -59,7 +59,7 @@ class Conduct:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """What is remembered of falls.
+    """The memory of falls.
 
     Attributes:
         falls: rounds in which the node went back, those that are remembered, oldest first.

@@ -34,7 +34,7 @@ class Measure:
 
     @property
     def key(self) -> str:
-        """What is measured: measurements of another key cannot be compared."""
+        """Names what is measured: measurements of another key cannot be compared."""
         evaluate, generator = self.evaluate, self.evaluate.generator
         return f"{evaluate.num_questions} {generator.temperature:g} {generator.tokens_max}"
 

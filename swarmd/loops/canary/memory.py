@@ -67,7 +67,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is known from measurement to measurement; it goes into every checkpoint.
+    """The canary's knowledge from measurement to measurement; it goes into every checkpoint.
 
     Attributes:
         key: what was measured; a memory with another key says nothing.

@@ -15,7 +15,7 @@ class Watch(Protocol):
 
     @property
     def backoff(self) -> Backoff:
-        """Whose external rollouts may be drawn now."""
+        """Says which authors' external rollouts may be drawn now."""
 
     def used(self, authors: Sequence[bytes]) -> None:
         """A round is about to train on external rollouts; `authors` names the author of each."""

@@ -7,8 +7,9 @@ reads one field: the address at which the other end sees it. Its own answers are
 
 import trio
 from google.protobuf.message import DecodeError
-from libp2p.abc import IHost, INetStream
+from libp2p.abc import INetStream
 from libp2p.exceptions import BaseLibp2pError
+from libp2p.host.basic_host import BasicHost
 from libp2p.identity.identify.identify import ID
 from libp2p.identity.identify.pb.identify_pb2 import Identify
 from libp2p.identity.identify_push.identify_push import ID_PUSH
@@ -26,7 +27,7 @@ OBSERVED_BYTES_MAX = 128
 IDENTIFY_S_MAX = 10.0
 
 
-def bound_identify(host: IHost, counters: Counters) -> None:
+def bound_identify(host: BasicHost, counters: Counters) -> None:
     """Replace the host's two readers of identify. Counts `identify_failed`."""
 
     async def identify_peer(peer: PeerID, *, reason: str) -> None:
@@ -49,7 +50,7 @@ def bound_identify(host: IHost, counters: Counters) -> None:
     host.set_stream_handler(ID_PUSH, _unread)
 
 
-async def _ask(host: IHost, peer: PeerID) -> Multiaddr | None:
+async def _ask(host: BasicHost, peer: PeerID) -> Multiaddr | None:
     """The address at which a peer says that it sees us."""
     stream = await host.new_stream(peer, [ID])
     try:

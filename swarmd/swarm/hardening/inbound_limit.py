@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from types import MethodType
 
 import trio
-from libp2p.abc import IHost, IMuxedConn, INetworkService, IRawConnection
+from libp2p.abc import IHost, INetworkService, IRawConnection
 from libp2p.network.connection.raw_connection import RawConnection
+from libp2p.stream_muxer.yamux.yamux import Yamux
 from multiaddr import Multiaddr
 
 from swarmd.swarm.hardening.counters import Counters, contained
@@ -79,7 +80,7 @@ def limit_inbound(host: IHost, places: InboundPlaces, counters: Counters) -> Non
 
 async def _upgrade(
     network: INetworkService, socket: IRawConnection, listen_address: Multiaddr, counters: Counters
-) -> IMuxedConn | None:
+) -> Yamux | None:
     """Gate, security and muxer as in stock; None when the other side was turned away or failed."""
     with contained(counters, "inbound_failed"):
         remote = network._build_remote_multiaddr(socket)

@@ -6,7 +6,7 @@ A host gets it by `harden_host`; other hosts of the process keep the stock one. 
 import types
 
 import trio
-from libp2p.abc import IHost, IMuxedConn, ISecureConn
+from libp2p.abc import IHost, ISecureConn
 from libp2p.custom_types import TProtocol
 from libp2p.peer.id import ID
 from libp2p.stream_muxer.yamux import yamux as stock
@@ -70,7 +70,7 @@ def install_muxer(host: IHost, counters: Counters) -> None:
     """Make the connections of this host hardened ones."""
     multistream = host.get_network().upgrader.muxer_multistream
 
-    async def new_connection(secured: ISecureConn, peer_id: ID) -> IMuxedConn:
+    async def new_connection(secured: ISecureConn, peer_id: ID) -> stock.Yamux:
         protocol, _ = await multistream._selector.select(
             secured, secured.is_initiator, multistream.negotiate_timeout
         )

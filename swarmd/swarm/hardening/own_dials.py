@@ -5,12 +5,13 @@ thinks that it has too few connections. Here only `Swarm.dial_addr` connects, to
 """
 
 import trio
-from libp2p.abc import IHost, INetConn
+from libp2p.abc import INetConn
+from libp2p.host.basic_host import BasicHost
 from libp2p.network.exceptions import SwarmException
 from libp2p.peer.id import ID
 
 
-def dial_named_addresses_only(host: IHost) -> None:
+def dial_named_addresses_only(host: BasicHost) -> None:
     """Replace the three ways in which this host's network dials by itself; `host.connect` is one of them."""
     network = host.get_network()
     network.dial_peer = _not_connected

@@ -39,7 +39,7 @@ PUBSUB_COUNTERS = (
     "reset_error",
     "replay_error",
 )
-# What the RPC around a message costs at most: signature, key, author, number, topic, and the sender's record in front.
+# The RPC around a message costs at most this: signature, key, author, number, topic, and the sender's record in front.
 RPC_OVERHEAD_BYTES = 4096
 
 

@@ -1,4 +1,4 @@
-"""What an RPC may hold, field by field: stock checks the size of the whole alone, so 256 KiB were 34,000 topics or 60,000 GRAFTs.
+"""Bounds of an RPC, field by field: stock checks the size of the whole alone, so 256 KiB were 34,000 topics or 60,000 GRAFTs.
 
 Pure, and the first to look at a decoded RPC. Decoding 256 KiB takes at most 7 ms, whatever they hold, since no Python object is
 made of a field before it is asked for. Counting the fields beforehand, in Python, would cost more than it saves.

@@ -44,7 +44,7 @@ STRIKE_PEERS_MAX = 1000
 # CPU that a peer's RPCs may take before anything is validated: a twentieth of a core, and a tenth of a second at once. An honest
 # neighbour's 150 RPCs a second take a hundredth. A peer past its budget is not read for a second; nothing is lost.
 RPC_CPU_RATE, RPC_CPU_S_MAX = 0.05, 0.1
-# What an RPC takes beside what is measured: cutting it out of the stream, and the measuring.
+# CPU of an RPC beside the measured part: cutting it out of the stream, and the measuring.
 BESIDE_S = 20e-6
 # Pubsub streams that one peer opens: one, and a second while the connection of the first is dying.
 STREAMS_PER_PEER_MAX = 4
@@ -56,7 +56,7 @@ UNSUBSCRIBE_PENALTY = 0.5
 
 @dataclass
 class _Reading:
-    """What all pubsub streams of one peer share."""
+    """All pubsub streams of one peer share this."""
 
     budget: Bucket
     slots: trio.Semaphore = field(default_factory=lambda: trio.Semaphore(VALIDATIONS_PER_PEER_MAX))
@@ -109,7 +109,7 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
             reading.num_streams -= 1
 
     def _reading_of(self, peer: ID) -> _Reading:
-        """What the streams of a peer share. It outlives them: a fresh stream must not bring a fresh budget."""
+        """The reading of a peer's streams. It outlives them: a fresh stream must not bring a fresh budget."""
         if peer not in self._readings:
             now = trio.current_time()
             if len(self._readings) >= READINGS_MAX:

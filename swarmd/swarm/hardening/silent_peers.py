@@ -8,8 +8,11 @@ peer for a pong every 30 to 40 s, so a live one is never silent for long. A froz
 from collections.abc import Awaitable, Callable
 
 import trio
-from libp2p.abc import IHost, INetConn, INetworkService, IRawConnection, ISecureConn
+from libp2p.abc import IHost, INetConn
+from libp2p.network.connection.raw_connection import RawConnection
+from libp2p.network.swarm import Swarm
 from libp2p.peer.id import ID
+from libp2p.security.secure_session import SecureSession
 
 from swarmd.swarm.hardening.counters import Counters, contained
 
@@ -28,7 +31,7 @@ class Heard:
         self.heard_s = trio.current_time()
 
     async def read(self, n: int | None = None) -> bytes:
-        """What the connection's own read gives or raises."""
+        """Gives or raises whatever the connection's own read does."""
         data = await self._read(n)
         if data:
             self.heard_s = trio.current_time()
@@ -41,8 +44,8 @@ def note_what_is_heard(host: IHost) -> None:
     secure = upgrader.upgrade_security
 
     async def upgrade_security(
-        connection: IRawConnection, is_initiator: bool, peer_id: ID | None = None
-    ) -> ISecureConn:
+        connection: RawConnection, is_initiator: bool, peer_id: ID | None = None
+    ) -> SecureSession:
         heard = Heard(connection.read)
         connection.read = heard.read
         secured = await secure(connection, is_initiator, peer_id)
@@ -52,7 +55,7 @@ def note_what_is_heard(host: IHost) -> None:
     upgrader.upgrade_security = upgrade_security
 
 
-async def close_silent(network: INetworkService, counters: Counters) -> None:
+async def close_silent(network: Swarm, counters: Counters) -> None:
     """Close silent connections, for ever; counts `silent_closed`."""
     while True:
         await trio.sleep(LOOK_S)

@@ -3,7 +3,6 @@
 import functools
 
 import trio
-from libp2p.abc import ISubscriptionAPI
 from libp2p.pubsub.pb import rpc_pb2
 from libp2p.pubsub.pubsub import Pubsub
 from libp2p.pubsub.subscription import TrioSubscriptionAPI
@@ -15,7 +14,7 @@ CHANNEL_MESSAGES = 1024
 class SubscriptionPubsub(Pubsub):  # type: ignore[misc]
     """Pubsub whose subscribers may fall behind by a thousand messages; counts `subscriber_lagged` beyond."""
 
-    async def subscribe(self, topic_id: str) -> ISubscriptionAPI:
+    async def subscribe(self, topic_id: str) -> TrioSubscriptionAPI:
         """Join a topic; the subscription of an earlier call, if there is one."""
         if topic_id in self.topic_ids:
             return self.subscribed_topics_receive[topic_id]
