@@ -30,5 +30,4 @@ class Seeds:
         return int.from_bytes(digest.digest()[:8], "big") >> 2
 
     def rng(self, purpose: str, number: int) -> random.Random:
-        """A generator of its own for one draw."""
         return random.Random(self.seed(purpose, number))

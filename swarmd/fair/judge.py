@@ -35,7 +35,6 @@ class _Case(Generic[Verdict]):
 
     @property
     def given_up(self) -> bool:
-        """Whether nobody waits for the verdict any more."""
         return self.judge is None
 
     def give_up(self) -> None:
@@ -109,7 +108,6 @@ class Judge(Generic[Verdict]):
                 del self._relayed[bringer]
 
     async def run(self) -> None:
-        """Judge for ever."""
         while True:
             if not len(self._cases):
                 self._come = trio.Event()

@@ -38,7 +38,6 @@ class Turns(Generic[Name]):
         return name
 
     def charge(self, name: Name, served_s: float) -> None:
-        """Serving this name took so long."""
         self._served_s[name] = self._of(name) + served_s
 
     def _of(self, name: Name) -> float:

@@ -103,7 +103,6 @@ class Bans:
         return found
 
     def listed(self) -> list[dict[str, object]]:
-        """Every ban that holds, as documents."""
         now_s = self._now_s
         self.standings.banned_now(now_s)
         return [
@@ -118,7 +117,6 @@ class Bans:
         ]
 
     def standing_of(self, peer_id: str) -> Literal["new", "proven", "banned"]:
-        """One word for a peer."""
         try:
             key = key_of(peer_id)
         except ValueError:

@@ -40,7 +40,6 @@ class Report:
 
 
 def round_line(done: Round, num_peers: int) -> str:
-    """One round for the terminal."""
     drawn, stats = done.drawn, done.updated.stats or UpdateStats()
     clock = time.strftime("%H:%M:%S", time.localtime(done.time_ms / 1000))
     external = "  -  " if drawn.reward_external is None else f"{drawn.reward_external:.3f}"

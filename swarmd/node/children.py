@@ -136,7 +136,6 @@ def child_specs(
 
 
 def scorer_spec(config: Config, manifest: Manifest, log_path: Path) -> ChildSpec:
-    """The scorer of this swarm, with the sandbox that is configured."""
     args = {"manifest": manifest.to_bytes(), "sandbox": config.questions.sandbox}
     return ChildSpec("scorer", "swarmd.questions.service:ScorerService", lambda: args, log_path)
 
@@ -196,7 +195,6 @@ def weights_directory(data_dir: DataDir, model: ResolvedModel, peer_id: str) -> 
 
 
 def summary(name: str, info: object) -> str:
-    """A started child's words on itself, for the terminal."""
     if name == "network":
         return ", ".join(typed(NetworkInfo, info).addresses)
     if name == "scorer":

@@ -61,7 +61,6 @@ class MemoryPlan:
         return self.progress.plan
 
     def changed(self, event: PlanChanged) -> None:
-        """The updating process goes on under another plan."""
         self.progress.plan = event.after
         self.metrics.set_memory_plan(event.after)
         self.metrics.memory_plan_changes.inc()

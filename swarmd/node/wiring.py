@@ -127,7 +127,6 @@ def make_bans(node: Node) -> Bans:
 
 
 def make_update(node: Node) -> Update:
-    """The update loop with its canary, its evaluations and its records."""
     config, metrics, progress = node.config, node.metrics, node.progress
     report = Report(node.data_dir.rounds, node.data_dir.evaluations, progress.shown, node.say)
     watched = config.trust.canary == "on" and config.num_external_max

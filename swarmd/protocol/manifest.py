@@ -132,7 +132,6 @@ class Manifest(WireModel):
 
     @property
     def topic(self) -> str:
-        """The gossip topic of this swarm."""
         return f"/swarmd/{PROTOCOL_VERSION}/{self.name}/{self.digest.hex()[:16]}"
 
     def render(self, question: str) -> str:

@@ -111,7 +111,6 @@ def is_sound_key(public_key: bytes) -> bool:
 
 
 def verify(public_key: bytes, header_bytes: bytes, signature: bytes) -> bool:
-    """Whether `public_key` signed this header."""
     if len(public_key) != KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
     try:

@@ -110,7 +110,6 @@ def decode_body(body: bytes, limits: Limits) -> RolloutBatch:
 
 
 def encode_message(header_bytes: bytes, signature: bytes, body: bytes | None) -> bytes:
-    """The message as it goes on the topic."""
     if len(signature) != SIGNATURE_BYTES:
         raise ValueError(f"a signature has {SIGNATURE_BYTES} bytes, not {len(signature)}")
     return _PREFIX.pack(MESSAGE_FORMAT, len(header_bytes), signature) + header_bytes + (body or b"")

@@ -138,7 +138,6 @@ class _Paid:
 
 
 def _shown(text: str) -> str:
-    """A constant in a cell of a table."""
     short = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
     return f"`{short}`".replace("\n", "⏎").replace("|", "¦") if text else "nothing"
 

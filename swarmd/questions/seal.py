@@ -32,7 +32,6 @@ def goldens_of(manifest: Manifest) -> list[str]:
 
 
 def sealed(manifest: Manifest, goldens: Sequence[str]) -> Manifest:
-    """The manifest with these digests."""
     datasets = [
         DatasetSpec.model_validate(spec.model_dump() | {"golden": golden})
         for spec, golden in zip(manifest.datasets, goldens, strict=True)

@@ -28,7 +28,6 @@ def verify_defaults(names: Sequence[str]) -> None:
 
 
 def known_text() -> str:
-    """The text of `selftest.json`."""
     known = {name: golden(QuestionSource(DatasetChoice(name, {}, "exact"))) for name in sorted(OFFERED)}
     return json.dumps(known, indent=1) + "\n"
 

@@ -46,13 +46,11 @@ class Accounts:
         self._by_peer: Recent[str, Account] = Recent(FORWARDERS_MAX)
 
     def of(self, peer_id: str, now: float) -> Account:
-        """The account, opened when there is none."""
         account = self._by_peer.get(peer_id) or Account(Bucket.full(self._rate_max, self._burst_max, now))
         self._by_peer[peer_id] = account
         return account
 
     def allow(self, account: Account, now: float) -> bool:
-        """Whether one more message of this forwarder may be looked at."""
         return account.bucket.take(1, now)
 
     def get(self, peer_id: str) -> Account | None:

@@ -35,7 +35,6 @@ class Connections(Notifee):
             self._changed(str(peer), connected=False)
 
     def peers(self, stack: Stack, accounts: Accounts, agent_of: Callable[[str], str]) -> list[Peer]:
-        """Every connected peer, with the fate of the messages that it brought."""
         network: Swarm = stack.host.get_network()
         found = []
         for peer in list(network.connections):

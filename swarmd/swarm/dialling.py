@@ -136,7 +136,6 @@ class Dialler:
             self._counters["exchange_hints_failed"] += 1
 
     def is_near(self, host: str) -> bool:
-        """Whether we have an address in this host's network."""
         net = net_of(host)
         if net is None:
             return False
@@ -144,7 +143,6 @@ class Dialler:
         return net in self._own_nets or (source is not None and net_of(plain(source)) == net)
 
     def is_wanting(self) -> bool:
-        """Whether more peers are to be dialled."""
         return self._num_dialled() < self._peers_wanted
 
     def bootstrap_states(self) -> dict[str, str]:

@@ -89,7 +89,6 @@ class Discovery:
         self._ask_soon.set()
 
     def agent_of(self, peer_id: str) -> str:
-        """Program and version that a connected peer claims, or nothing yet."""
         return self._agents.get(peer_id, "")
 
     def bootstrap_states(self) -> dict[str, str]:

@@ -77,7 +77,6 @@ class Stack:
 
     @property
     def port(self) -> int:
-        """The TCP port in use, once running."""
         return int(self.host.get_transport_addrs()[0].value_for_protocol("tcp"))
 
     @contextlib.asynccontextmanager

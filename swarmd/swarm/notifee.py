@@ -8,11 +8,9 @@ class Notifee(INotifee):
     """Ignores every event."""
 
     async def connected(self, network: INetwork, connection: INetConn) -> None:
-        """A connection has begun."""
         await trio.lowlevel.checkpoint()
 
     async def disconnected(self, network: INetwork, connection: INetConn) -> None:
-        """A connection has ended."""
         await trio.lowlevel.checkpoint()
 
     async def _ignore(self, network: INetwork, subject: object) -> None:

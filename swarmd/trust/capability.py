@@ -38,11 +38,9 @@ class Capability:
     _by_author: Recent[bytes, _Mean] = field(default_factory=lambda: Recent(AUTHORS_MAX))
 
     def observe_own(self, rewards_G: Sequence[float]) -> None:
-        """Count a rollout of this node."""
         self._own.add(math.fsum(rewards_G) / len(rewards_G))
 
     def observe(self, author: bytes, rewards_G: Sequence[float]) -> None:
-        """Count an external rollout as it was scored here."""
         if not rewards_G:
             return
         mean = self._by_author.get(author) or _Mean()

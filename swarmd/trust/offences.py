@@ -70,7 +70,6 @@ class Offences:
 
 
 def ban_length_s(num_before: int) -> float:
-    """How long the next ban lasts after so many."""
     return float(min(BAN_S * 2.0 ** min(num_before, 20), BAN_S_MAX))
 
 

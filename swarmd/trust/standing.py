@@ -92,7 +92,6 @@ class Standings:
 
     @property
     def num_proven(self) -> int:
-        """How many of them are proven."""
         return sum(not _is_left_out(standing) for standing in self.known.values())
 
     def put(self, author: bytes, standing: Standing) -> None:

@@ -16,7 +16,6 @@ class AbsentForgotten(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
     """GossipSub that knows nothing, one beat later, of peers that are not connected."""
 
     def forget_expired(self) -> None:
-        """Forget the absent, in pubsub too."""
         super().forget_expired()
         connected = self.pubsub.host.get_network().connections
         for peer in {peer for table in self._tables() for peer in table if not connected.get(peer)}:

@@ -67,7 +67,6 @@ def muxer_options() -> dict[TProtocol, type[HardenedYamux]]:
 
 
 def install_muxer(host: IHost, counters: Counters) -> None:
-    """Make the connections of this host hardened ones."""
     multistream = host.get_network().upgrader.muxer_multistream
 
     async def new_connection(secured: ISecureConn, peer_id: ID) -> stock.Yamux:
