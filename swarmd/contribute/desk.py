@@ -5,9 +5,8 @@ data directory as a node would. Two nodes of one identity are therefore never in
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import trio
 
@@ -34,7 +33,6 @@ from swarmd.processes.supervise import Child, ChildSpec
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.signing import Identity
 
-T = TypeVar("T")
 # Loopback only: nobody has to reach a process that only sends.
 LISTEN = "/ip4/127.0.0.1/tcp/0"
 
@@ -55,11 +53,8 @@ class Desk:
     async def ask(self, num: int, tasks: Sequence[str]) -> list[Question]:
         """New questions of the datasets with these names (all, without names), remembered before they are shown."""
         datasets = datasets_named(self.manifest, tasks)
-
-        async def work(scorer: Child) -> list[Question]:
+        async with _running(self._scorer()) as scorer:
             return await self.draw(num, datasets, scorer)
-
-        return await _with_child(self._scorer(), work)
 
     async def draw(self, num: int, datasets: Sequence[int], scorer: Worker) -> list[Question]:
         """`num` questions of these datasets, of counters that were never given out; those that are lost on the way are gaps."""
@@ -79,8 +74,7 @@ class Desk:
 
     async def review(self, lines: Sequence[Line]) -> Review:
         """What becomes of a file's lines; see `check.review`."""
-
-        async def work(scorer: Child) -> Review:
+        async with _running(self._scorer()) as scorer:
             return await review(
                 lines,
                 self.ledger.find(line.counter for line in lines),
@@ -88,8 +82,6 @@ class Desk:
                 manifest=self.manifest,
                 author=self.identity.public_key,
             )
-
-        return await _with_child(self._scorer(), work)
 
     async def send(self, rollouts: Sequence[Checked], *, policy: str, patience_s: float) -> list[Delivery]:
         """Publish these: through the node, or by a network process of our own. Raises as `Sender.send`."""
@@ -101,14 +93,12 @@ class Desk:
             digests = {checked.rollout.counter: checked.line.digest for checked in rollouts}
             return await sender.send([checked.rollout for checked in rollouts], digests)
 
-        async def work(network: Child) -> list[Delivery]:
+        if self.beside_node:
+            return await deliver(DaemonOutlet(self.data_dir.socket))
+        async with _running(self._network()) as network:
             deliveries = await deliver(NetworkOutlet(Network(network)))
             await trio.sleep(LINGER_S)
             return deliveries
-
-        if self.beside_node:
-            return await deliver(DaemonOutlet(self.data_dir.socket))
-        return await _with_child(self._network(), work)
 
     def _scorer(self) -> ChildSpec:
         return scorer_spec(self.config, self.manifest, self.data_dir.log("contribute-scorer"))
@@ -169,11 +159,11 @@ def _manifest_of_node(data_dir: DataDir) -> Manifest | None:
         return None
 
 
-async def _with_child(spec: ChildSpec, work: Callable[[Child], Awaitable[T]]) -> T:
-    """The result of `work` with a started child, which ends with it."""
+@contextlib.asynccontextmanager
+async def _running(spec: ChildSpec) -> AsyncIterator[Child]:
+    """A started child, which ends with the block."""
     async with trio.open_nursery() as nursery:
         child = Child(spec)
         await nursery.start(child.run)
-        result = await work(child)
+        yield child
         nursery.cancel_scope.cancel()
-    return result

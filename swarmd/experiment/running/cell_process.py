@@ -137,12 +137,10 @@ def _prepare(cell: Cell, folder: Path) -> None:
 
 
 def _environment(cell: Cell) -> dict[str, str]:
-    """One thread for a simulation, and none of the settings by which this machine's own nodes may be configured."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("SWARMD_")}
-    kept["TOKENIZERS_PARALLELISM"] = "false"
-    if cell.runner == "simulation":
-        kept |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    return kept
+    """One thread for a simulation."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    one = dict.fromkeys(names, "1") if cell.runner == "simulation" else {}
+    return {**os.environ, "TOKENIZERS_PARALLELISM": "false", **one}
 
 
 def _end_of(code: int) -> str:

@@ -70,8 +70,7 @@ class LocalSwarm:
     Attributes:
         arguments: of every `swarmd start`.
         arguments_of: further ones of single nodes, by number.
-        environment: of every node; None for this process's own.
-        environment_of: what is changed in it for single nodes.
+        environment_of: what is changed for single nodes in this process's own environment.
     """
 
     root: Path
@@ -79,7 +78,6 @@ class LocalSwarm:
     seed: int = 0
     arguments: Sequence[str] = ()
     arguments_of: Mapping[int, Sequence[str]] = field(default_factory=dict)
-    environment: Mapping[str, str] | None = None
     environment_of: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     nodes: list[LocalNode] = field(default_factory=list)
 
@@ -106,7 +104,8 @@ class LocalSwarm:
             command = [sys.executable, "-m", "swarmd", "start", "--data-dir", str(node.data_dir.root)]
             command += ["--listen", f"/ip4/127.0.0.1/tcp/{node.port}", "--metrics-port", "0"]
             command += [*bootstrap, *self.arguments, *self.arguments_of.get(number, ()), *extra]
-            environment = os.environ if self.environment is None else self.environment
+            # how this machine's own nodes are configured is none of their business
+            environment = {key: value for key, value in os.environ.items() if not key.startswith("SWARMD_")}
             with (node.data_dir.root / "output.log").open("ab") as output:
                 node.process = subprocess.Popen(
                     command,

@@ -43,7 +43,6 @@ def run_cell(cell: Cell, directory: Path, *, deadline_s: float | None, on_progre
         len(cell.nodes),
         cell.seed,
         arguments=_only_these_settings(directory),
-        environment={key: value for key, value in os.environ.items() if not key.startswith("SWARMD_")},
         environment_of=devices(cell, os.environ.get("CUDA_VISIBLE_DEVICES")),
     )
     with Reaper() as reaper, swarm:
