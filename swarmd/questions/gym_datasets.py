@@ -7,24 +7,7 @@ answer earns much. `own` is our scorer where upstream's is not harmless.
 Any other dataset is refused, whatever the sandbox. A text that reaches `eval` within a complete sandbox still patches the scorer
 and writes its own reward: a sandbox protects the machine, not the rewards.
 
-For a small policy: safe ones with short prompts and short answers (median characters of prompt -> answer with the defaults,
-reasoning_gym 0.1.25). Their wording is fixed, so with a tokeniser that knows it a prompt is 5 to 20 tokens:
-    basic_arithmetic 36 -> 5      simple_equations 54 -> 2 (imports sympy: 0.3 s more start)
-    spell_backward 56 -> 8        lcm 61 -> 3                     count_primes 74 -> 3
-    count_bits 80 -> 2            chain_sum 82 -> 3               products 89 -> 6
-    decimal_chain_sum 97 -> 8     gcd 106 -> 1                    letter_counting 111 -> 1 (grows with max_words)
-    fraction_simplification 117 -> 16 (plain style and small values: 4)
-    prime_factorization 118 -> 7 (exact only)                     calendar_arithmetic 119 -> 2
-Not number_sequence, the shortest of all: it squares squares until it likes the result, and one question in 1,000 took 8 s.
-Medium: caesar_cipher 138, number_filtering 155, decimal_arithmetic 156, word_sequence_reversal 177, base_conversion 185, bf 189,
-leg_counting 217, simple_geometry 224; the others 250 to 860. Small bounds leave few different questions: one-digit chain_sum of
-two terms has a few hundred in all.
-
-Partial credit of the upstream rule, where `reward = "upstream"`: the base rule pays `len(oracle) / len(answer)` when the answer
-contains the oracle; fraction_simplification 0.01 for anything, even nothing; spell_backward a letter at its place; word_sorting and
-sentence_reordering a word at its place; letter_jumble the unscrambled words. `exact` pays full marks only and avoids all of it,
-but for one: number_sorting forgives an error of 1 (keep its range wide). propositional_logic has a rule of its own there
-(`inference`), since upstream's takes the AND of the premises. `swarmd manifest cheap` measures what a manifest pays for nothing.
+`docs/rewards-for-nothing.md` says which datasets a small policy can answer, and what partial credit each rule pays.
 """
 
 from swarmd.questions.family import ExactRule, Offer
