@@ -99,7 +99,7 @@ class NetworkOps(Protocol):
 
 @dataclass(frozen=True)
 class Network:
-    """Calls a network process.
+    """Calls the operations of a network process, `NetworkOps`.
 
     All operations raise LocalError when the process died, and Temporary while its libp2p objects are made anew. They wait for a
     process that is being replaced: a loop that has other work bounds its wait.
@@ -112,17 +112,13 @@ class Network:
         return await ask(self.worker, PUBLISH_S, NetworkOps.publish, data=data)
 
     async def peers(self) -> list[Peer]:
-        """Connected peers."""
         return await ask(self.worker, None, NetworkOps.peers)
 
     async def stats(self, within_s: float | None = None) -> NetworkStats:
-        """Counts since the start of the process."""
         return await ask(self.worker, within_s, NetworkOps.stats)
 
     async def ban(self, keys: list[bytes]) -> int:
-        """From now on exactly these peers are banned; how many of them were connected."""
         return await ask(self.worker, None, NetworkOps.ban, keys=keys)
 
     async def accusations(self) -> list[Accusation]:
-        """Accusations since the last call."""
         return await ask(self.worker, None, NetworkOps.accusations)

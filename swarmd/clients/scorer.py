@@ -98,7 +98,7 @@ class ScorerOps(Protocol):
 
 @dataclass(frozen=True)
 class Scorer:
-    """Calls a scorer process. `deadline_s` is wall time for the scoring of one batch.
+    """Calls the operations of a scorer process, `ScorerOps`. `deadline_s` is wall time for the scoring of one batch.
 
     All operations raise LocalError when the scorer died, does not answer, or cannot do it.
     """
@@ -107,11 +107,9 @@ class Scorer:
     deadline_s: float
 
     async def questions(self, addresses: Sequence[Address]) -> Questions:
-        """The questions at these addresses."""
         return await ask(self.worker, self._within_s, ScorerOps.questions, addresses=addresses)
 
     async def score(self, items: Sequence[ScoreItem]) -> Scores:
-        """Rewards of this node's completions."""
         return await ask(
             self.worker, self._within_s, ScorerOps.score, items=items, deadline_s=self.deadline_s
         )

@@ -32,8 +32,6 @@ class PlannedLearner:
 
     Args:
         build: makes a learner on the policy's model, whose weights outlive every learner.
-        config: as the operator gave it.
-        plans: in order.
         name: of the plan to begin with; one that `plans` lack gives way to the next in order.
         emit: told of each change of plan.
         sleep: puts the engine to sleep, for plans that ask for it.
