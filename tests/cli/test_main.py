@@ -118,6 +118,11 @@ def test_flags_become_settings() -> None:
     }
 
 
+def test_set_comes_before_an_option_of_its_own_wherever_it_stands() -> None:
+    words = ("--set", "policy.model=other", "--model", "tiny")
+    assert flags_given(*words) == flags_given(*words[2:], *words[:2]) == {"policy.model": "other"}
+
+
 def test_what_is_not_given_is_no_setting() -> None:
     assert flags_given() == {}
 
