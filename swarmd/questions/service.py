@@ -20,7 +20,7 @@ from swarmd.questions.sandbox import CONTAINED, SandboxMode, describe, missing
 from swarmd.questions.scorers import Reason, Score
 from swarmd.questions.scoring import score_items
 from swarmd.questions.seal import setup_of
-from swarmd.questions.zygote_process import Regenerated, ZygoteDied, ZygoteProcess
+from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
 
 # Questions of one call. A round or a peer's batch has a few hundred; nobody is to ask for a million.
 ITEMS_MAX = 4096
@@ -162,7 +162,7 @@ class ScorerService(ScorerOps):
             ),
         )
 
-    def _ask_questions(self, addresses: Sequence[Address]) -> Regenerated:
+    def _ask_questions(self, addresses: Sequence[Address]) -> tuple[list[str | None], float]:
         for _ in range(2):
             number = self._zygote.num_starts
             try:

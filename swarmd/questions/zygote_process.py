@@ -49,13 +49,6 @@ class Setup:
         return cls(**sent | {"datasets": [DatasetChoice(**choice) for choice in sent["datasets"]]})
 
 
-class Regenerated(NamedTuple):
-    """Questions by address, None where there is none; `cpu_s` is what the zygote computed for them."""
-
-    questions: list[str | None]
-    cpu_s: float
-
-
 class Forked(NamedTuple):
     """A worker, and the number of the zygote that forked it: to another zygote the process id means nothing."""
 
@@ -137,8 +130,9 @@ class ZygoteProcess:
 
     # Each of these raises ZygoteDied: no answer within `ANSWER_S_MAX`, the zygote ended, or another came after it.
 
-    def questions(self, addresses: Sequence[Address]) -> Regenerated:
-        return Regenerated(*self._ask("questions", addresses))
+    def questions(self, addresses: Sequence[Address]) -> tuple[list[str | None], float]:
+        """The question at each address, None where there is none, and the CPU seconds of all."""
+        return self._ask("questions", addresses)
 
     def known(self) -> list[ScoreItem]:
         """Our own texts for known items of every dataset."""

@@ -187,7 +187,8 @@ class Discovery:
         told = [
             address.text
             for address in known
-            if address is not None and hearsay.tellable(address, asker_host, is_near=self._dialler.is_near)
+            if address is not None
+            and hearsay.acceptable(address, asker_host, is_near=self._dialler.is_near, own_is_public=False)
         ]
         return told[: exchange.ADDRESSES_MAX]
 

@@ -50,11 +50,6 @@ def acceptable(
     return not own_is_public and net_of(teller_host) == net and is_near(hint.host)
 
 
-def tellable(address: PeerAddress, asker_host: str, *, is_near: Callable[[str], bool]) -> bool:
-    """Whether we tell an asker of this address: only what it may take from us."""
-    return acceptable(address, asker_host, is_near=is_near, own_is_public=False)
-
-
 def voice(teller_host: str, peer_id: str) -> str:
     """Who speaks: all peers of one public net count as one teller, since names cost nothing."""
     net = net_of(teller_host)
