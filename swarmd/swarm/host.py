@@ -188,10 +188,6 @@ def _gossipsub_options(*, same_ip_is_normal: bool) -> dict[str, object]:
         "unsubscribe_back_off": 10,
         "score_params": _score(same_ip_is_normal=same_ip_is_normal),
         "do_px": False,  # stock peer exchange dials whatever an attacker signs
-        "adaptive_gossip_enabled": False,  # turns a 1 s heartbeat into 30 s
-        "spam_protection_enabled": False,  # silently drops honest traffic above 10 messages a second, our own too
-        "eclipse_protection_enabled": False,
-        "max_idontwant_messages": 1000,
     }
 
 
