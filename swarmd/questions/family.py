@@ -71,7 +71,8 @@ class Family:
     Attributes:
         package: its name for pip.
         release: the one that the known digests were made with; pyproject.toml says the same.
-        offered, refused: its reviewed datasets by name, and the reason for which the others cannot be used.
+        offered: the datasets that a manifest may use, by name.
+        refused: the reviewed datasets that no manifest may use, each with the reason. A dataset in neither was not read yet.
         make: imports what a dataset needs, and makes it with checked parameters. Raises IncompatibleSwarm where the installed
             library lacks the dataset; ConfigError, AssertionError, ValueError or TypeError for parameters that do not go together.
     """

@@ -19,7 +19,7 @@ from swarmd.questions.zygote_process import ZygoteDied, ZygoteProcess
 # Seeds. The zygote warms its scorers with others, so that a worker does not owe its imports to the same text. calendar_arithmetic
 # has seven kinds of questions, and these seeds meet six.
 SEEDS = range(100, 108)
-# All 34 datasets take 0.2 s; a start on a busy core takes a multiple.
+# All datasets on offer take 0.2 s; a start on a busy core takes a multiple.
 PROOF_S_MAX = 60.0
 _NAMED_MAX = 4
 # Reasons that say how busy the machine is, or that nothing can be said: no proof against the lockdown.

@@ -23,7 +23,7 @@ from swarmd.questions.extract import AnswerFormat
 from swarmd.questions.regenerate import DatasetChoice
 from swarmd.questions.sandbox import SandboxMode
 
-# Seconds to start. Importing and testing all 34 datasets takes 0.7 s of CPU; four nodes that start on one busy core need a
+# Seconds to start. Importing and testing all datasets on offer takes 0.7 s of CPU; four nodes that start on one busy core need a
 # multiple.
 START_S_MAX = 60.0
 # Regenerating costs 0.03 to 3 ms a question, a fork 1 ms; 4,096 of the slowest are 12 s.

@@ -13,8 +13,8 @@ node does not start with a manifest that names another dataset, sets a parameter
 outside its bounds (all inclusive; "number" is an integer or a float, a bool is neither), sets
 `min_x` above `max_x` (what it leaves out has ReasoningGYM's default), or has `reward = "upstream"`
 where only `exact` may be. A *list* names at least one of the texts, none twice. A bound keeps
-generators and scorers cheap; a dataset that is missing has rules that evaluate text, take unbounded
-time, differ between machines, or pay a constant answer well.
+generators and scorers cheap. A dataset that is missing was not reviewed yet, or its rules evaluate
+text, take unbounded time, differ between machines, or pay a constant answer well.
 
 | dataset | only `exact` | parameters that may be set |
 |---|---|---|
