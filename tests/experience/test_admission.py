@@ -249,10 +249,9 @@ def draws_of(buffer: SwarmBuffer, admission: Admission, num_draws: int) -> Count
 
 
 def test_who_is_left_out_of_updates_takes_nobodys_place_but_a_probe_now_and_then(tmp_path: Path) -> None:
-    buffer = open_buffer(tmp_path, rollouts_max=20_000, author_share_max=1.0)
+    buffer = open_buffer(tmp_path, uses_max=10_000)
     for name in ("ann", "bob", "eve"):
-        for first in range(0, 4000, 1000):
-            add(buffer, name, range(first, first + 1000))
+        add(buffer, name, range(20))
     admission = Admission(proven=named("ann", "bob"), unproven_max=1, left_out=named("eve"))
     drawn = draws_of(buffer, admission, 800)
     assert drawn.total() == 3200
@@ -271,9 +270,9 @@ def test_who_is_left_out_fills_a_place_that_nobody_else_fills(tmp_path: Path) ->
 
 @pytest.mark.parametrize("unproven_max", [0, 1, 2])
 def test_probes_are_among_those_who_are_not_proven(tmp_path: Path, unproven_max: int) -> None:
-    buffer = open_buffer(tmp_path, rollouts_max=5000, author_share_max=1.0)
+    buffer = open_buffer(tmp_path, uses_max=10_000)
     for name in ("new", "eve"):
-        add(buffer, name, range(900))
+        add(buffer, name, range(20))
     admission = Admission(proven=named(), unproven_max=unproven_max, left_out=named("eve"))
     drawn = draws_of(buffer, admission, 100)
     assert drawn["new"] + drawn["eve"] == 100 * unproven_max
