@@ -8,6 +8,8 @@ from swarmd.errors import ModelUnavailable
 
 # A header of a sharded 7B model is about 40 KB, of 100,000 tensors 12 MB; the format allows 100 MB.
 _HEADER_BYTES_MAX = 32 * 2**20
+# The most dimensions of a tensor; weights have up to five.
+_DIMENSIONS_MAX = 16
 
 
 def tensor_shapes(name: str, file: Path) -> dict[str, tuple[int, ...]]:
@@ -26,6 +28,8 @@ def tensor_shapes(name: str, file: Path) -> dict[str, tuple[int, ...]]:
             shapes = {tensor: tuple(source.get_slice(tensor).get_shape()) for tensor in source.keys()}  # noqa: SIM118
         if not shapes:
             raise ValueError("there are no tensors in it")
+        if max(map(len, shapes.values())) > _DIMENSIONS_MAX:
+            raise ValueError(f"a tensor has more than {_DIMENSIONS_MAX} dimensions")
         return shapes
     except SafetensorError as error:
         why = f"{file} is damaged, or not whole: {error}"

@@ -179,6 +179,13 @@ def test_an_end_token_is_a_number(folder: Path, eos: Any) -> None:
         load_tokeniser(folder)
 
 
+def test_a_tensor_of_many_dimensions_is_refused(folder: Path) -> None:
+    header = json.dumps({"a": {"dtype": "F32", "shape": [1] * 17, "data_offsets": [0, 4]}}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(ModelUnavailable, match="more than 16 dimensions"):
+        resolve_model(str(folder))
+
+
 @pytest.mark.parametrize("shape", [[2**53] * 100_000, [2**53] * 10, [3], [[1]], "11", 1])
 def test_a_shape_that_its_bytes_have_no_room_for_is_refused_at_once(folder: Path, shape: Any) -> None:
     header = json.dumps({"a": {"dtype": "F64", "shape": shape, "data_offsets": [0, 0]}}).encode()
