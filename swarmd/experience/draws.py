@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sqlite3 import Connection
 
 from swarmd.experience import schema
@@ -12,8 +12,8 @@ from swarmd.experience.shares import of_one_draw, rooms
 
 # Stands for all authors who are not proven. No author has an empty key.
 UNPROVEN = b""
-# One draw in so many keeps a place for an author whose rollouts updates leave out. Without that nobody would notice when the policy
-# comes to speak like the author. It takes 3 % of four external rollouts.
+# One draw in so many keeps a place for an author whose rollouts updates leave out. Without these probes the node would not notice
+# that its policy comes to speak like the author. With four external rollouts a round, they take 3 % of the places.
 PROBE_DRAWS = 8
 
 
@@ -103,13 +103,14 @@ class Pool:
         """
         if admission is None:
             return draw(self.candidates, num, rng, strategy)
+        if not self.left_out:
+            return self._draw_useful(self.candidates, num, rng, strategy, admission)
         useful = [candidate for candidate in self.candidates if candidate.author not in self.left_out]
         probes = [candidate for candidate in self.candidates if candidate.author in self.left_out]
         probe = draw(probes, 1, rng, strategy) if probes and admission.unproven_max > 0 else []
         num_kept = int(bool(probe) and rng.randrange(PROBE_DRAWS) == 0)
-        rows = self._draw_useful(
-            useful, num - num_kept, admission.unproven_max - num_kept, rng, strategy, admission
-        )
+        others = replace(admission, unproven_max=admission.unproven_max - num_kept)
+        rows = self._draw_useful(useful, num - num_kept, rng, strategy, others)
         drawn = set(rows)
         num_unproven = sum(
             candidate.row in drawn and candidate.author in self.unproven for candidate in useful
@@ -120,14 +121,12 @@ class Pool:
         self,
         candidates: Sequence[Candidate],
         num: int,
-        unproven_max: int,
         rng: random.Random,
         strategy: Strategy,
         admission: Admission,
     ) -> list[int]:
         parts_max = admission.author_parts_max
-        drawn = {author: num for author, num in self.drawn.items() if author not in self.left_out}
-        parts, drawn = self._parts(), self._by_holder(drawn)
+        parts, drawn = self._parts(), self._by_holder(self.drawn)
         room = rooms(parts, drawn, num_asked=self.num_asked + num, parts_max=parts_max)
         return draw_limited(
             cut_off(candidates, room, rng, self._holder),
@@ -135,7 +134,7 @@ class Pool:
             rng,
             strategy,
             holder=self._holder,
-            limits={UNPROVEN: unproven_max},
+            limits={UNPROVEN: admission.unproven_max},
             holder_max=of_one_draw(num, len(parts), parts_max),
         )
 
@@ -146,10 +145,12 @@ class Pool:
         """How many informative rollouts each holder sent; 0 for a holder of whom nothing can teach."""
         found = Counter(candidate.author for candidate in self.candidates)
         found.update(self.drawn)
-        return self._by_holder({author: found[author] for author in self.authors - self.left_out})
+        return self._by_holder({author: found[author] for author in self.authors})
 
     def _by_holder(self, nums: dict[bytes, int]) -> dict[bytes, int]:
+        """The numbers of each holder's authors, added up. Authors whose rollouts updates leave out have no part."""
         found: dict[bytes, int] = {}
         for author, num in nums.items():
-            found[self._holder(author)] = found.get(self._holder(author), 0) + num
+            if author not in self.left_out:
+                found[self._holder(author)] = found.get(self._holder(author), 0) + num
         return found

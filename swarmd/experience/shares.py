@@ -57,8 +57,8 @@ def of_one_draw(num: int, num_authors: int, parts_max: float) -> int:
 def unproven_max(share_max: float, *, num_local: int, num_external: int) -> int:
     """Rollouts of a training set of I + J that all authors who are not proven may give: the share, rounded down.
 
-    One rollout always goes in unless the share is 0, so that a swarm without proven authors learns from others at all. J bounds the
-    number in any case.
+    The number is at least 1 unless the share is 0: a swarm without proven authors must learn from others, too. J bounds the number
+    in any case.
     """
     share = math.floor(share_max * (num_local + num_external) + 1e-9)  # 0.29 x 100 is 28.999...
     return min(num_external, max(1, share)) if share_max > 0 else 0

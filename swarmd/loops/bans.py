@@ -1,4 +1,4 @@
-"""Bans: hears from the network process what peers did wrong, bans them for it, tells it who is banned, and keeps all that on disk.
+"""Bans: the network process tells what peers did wrong. The daemon bans them, tells that process, and keeps the list on disk.
 
 The daemon owns the list. The network process gets the whole list, at its start by its arguments and after each change from here.
 Neither a restart nor a lost call leaves a hole.

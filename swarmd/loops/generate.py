@@ -30,7 +30,7 @@ from swarmd.trust.proof import Text
 from swarmd.trust.trust import Trust
 
 log = logging.getLogger(__name__)
-# After a lost generation, doubled while nothing but failures follow. A child that died needs a second to be back; at half a minute
+# The wait after a lost generation; each further failure doubles it. A child that died needs a second to be back. At half a minute
 # a failure that lasts writes two lines a minute into the log.
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 30.0
 

@@ -51,7 +51,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Round:
-    """One round: a line of `rounds.jsonl` as `to_record` has it. `rejected`, `num_shared` and `num_received` are totals so far."""
+    """One round. `to_record` makes a line of `rounds.jsonl`. `rejected`, `num_shared` and `num_received` are totals so far."""
 
     number: int
     time_ms: int
@@ -112,15 +112,10 @@ def drawn(own: OwnExperience, sample: Sample, *, drawn_ms: int, policy_version: 
         num_authors_out=sample.num_authors_out,
         num_pool=sample.num_pool,
         num_pool_informative=sample.num_informative_pool,
-        used_by_author=used_by_author(sample),
+        used_by_author=dict(Counter(peer_id_of(rollout.author) for rollout in external)),
         staleness=max(policy_version - rollout.policy_version for rollout in own.rollouts),
         seconds_generate=fresh.seconds,
     )
-
-
-def used_by_author(sample: Sample) -> dict[str, int]:
-    """External rollouts of a round by the peer id of who signed them."""
-    return dict(Counter(peer_id_of(rollout.author) for rollout in sample.rollouts))
 
 
 def count_round(

@@ -13,7 +13,7 @@ from swarmd.loops.evaluate import Evaluations
 from swarmd.loops.externals import Externals
 from swarmd.loops.ports import NowMs
 from swarmd.loops.progress import Progress, enter
-from swarmd.loops.record import Round, count_round, drawn, used_by_author
+from swarmd.loops.record import Round, count_round, drawn
 from swarmd.loops.training import Training
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
@@ -87,8 +87,8 @@ class Update:
         """One round: sample, update, checkpoint, report."""
         enter("update", self.progress, self.metrics)
         sample = await self.externals.sample(self.progress.round + 1, own, self.canary.backoff)
-        drawn_ms, version = self.now_ms(), self.progress.policy_version
-        self.progress.history.count_used(used_by_author(sample))
+        experience = drawn(own, sample, drawn_ms=self.now_ms(), policy_version=self.progress.policy_version)
+        self.progress.history.count_used(experience.used_by_author)
         authors = [rollout.author for rollout in sample.rollouts]
         self.canary.used(authors)
         training_set = [*own.rollouts, *sample.rollouts]
@@ -99,7 +99,7 @@ class Update:
         done = Round(
             number=self.progress.round,
             time_ms=self.now_ms(),
-            drawn=drawn(own, sample, drawn_ms=drawn_ms, policy_version=version),
+            drawn=experience,
             updated=updated,
             rejected=self.progress.shown.network.num(Verdict.REJECT),
             num_shared=history.num_shared,

@@ -21,7 +21,7 @@ from swarmd.experiment.reporting.results import Experiment, FinishedCell
 from swarmd.experiment.reporting.statistics import Estimate
 
 HOLDS, FAILS, OPEN, NOT_RUN = "holds", "does not hold", "not decided", "not run"
-# Shares of the rounds at which a ratio is drawn, and at which it is stated. Before the first of them few rewards are summed at all.
+# Shares of the rounds at which a ratio is drawn, and at which it is stated. Earlier in a run the sums hold few rewards.
 HORIZONS = tuple(k / 20 for k in range(1, 21))
 HORIZONS_STATED = (0.25, 0.5, 0.75, 1.0)
 # The share of its external rollouts that an arm may go without before the report says so. 2/6 went without 0.23, and a control that

@@ -15,7 +15,7 @@ _SHARE_MAX = 1 - 2**-50
 def draw(logits_RV: Tensor, uniform_R: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """Tokens (R) and their log-probs (R, nats) under softmax(logits / temperature), with nothing truncated.
 
-    The block of the vocabulary is drawn first, then the token in the block. Sums within a block are float32, and off by a rounding
+    The draw takes a block of the vocabulary, then a token in the block. Sums within a block are float32, and off by a rounding
     of their own size. Sums across blocks are float64: over 150k tokens a float32 sum is off by more than the whole probability of
     a rare token. A float64 sum of all tokens takes three to nine times as long.
     Temperature 0 takes the likeliest token, with its log-prob at temperature 1.

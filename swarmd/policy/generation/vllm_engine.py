@@ -98,7 +98,7 @@ class VllmEngine:
             restore_crash_signals()
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[list[Sampled]]:
-        """See `Engine`. The seed of a completion follows from `sampling.seed` and its place; earlier prompts' cache is dropped."""
+        """See `Engine`. A completion's seed follows from `sampling.seed` and its place. The engine forgets earlier prompts."""
         from vllm import RequestOutput
 
         if self._asleep:
