@@ -4,7 +4,6 @@ import time
 
 import torch
 
-from swarmd.policy.update.attention_flex import choices
 from tests.gpu.case import DEVICE, GpuCase, peak_bytes, synchronise
 from tests.gpu.rounds import PAPER, REAL_SHAPE, build, round_of
 from tests.policy.settings import learner_with
@@ -56,8 +55,6 @@ class HalfBillion(GpuCase):
         self.report(
             f"{work / best_s / 1e12:.1f} TFLOP/s, {work / best_s / rate:.0%} of the {rate / 1e12:.0f} measured here"
         )
-        for line in choices():
-            self.report(line)
         self.report(f"peak {peak_bytes() / 2**30:.2f} GiB")
         self.assertFalse(
             torch.equal(learner.optimizer_tensors()["master/model.embed_tokens.weight"].float(), before)

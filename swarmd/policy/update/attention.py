@@ -6,7 +6,6 @@ Registered with transformers under `PROMPT_SHARING`; the row's `AttentionLayout`
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +14,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
 from swarmd.policy.fast_paths import refuse_foreign_terms
-from swarmd.policy.update.attention_flex import Attend, FlexRow, flex_row
-from swarmd.policy.update.packing import Segment, token_places
+from swarmd.policy.update.packing import Segment
 
 PROMPT_SHARING = "swarmd_prompt_sharing"
 
@@ -40,10 +38,9 @@ class Block:
 
 @dataclass(frozen=True)
 class AttentionLayout:
-    """Blocks whose stretches, end to end, are the whole row; `flex` where one kernel for all of it may be faster."""
+    """Blocks whose stretches, end to end, are the whole row."""
 
     blocks: tuple[Block, ...]
-    flex: FlexRow | None = None
 
 
 def layout_of(
@@ -67,15 +64,21 @@ def layout_of(
             flush()
             blocks.extend(_by_completion(segment, len(blocks), device))
     flush()
-    return AttentionLayout(tuple(blocks), flex_row(segments, len(blocks), device))
+    return AttentionLayout(tuple(blocks))
 
 
 def _dense(segments: Sequence[Segment], number: int, device: torch.device) -> Block:
     """All tokens of adjacent segments against each other: causal, same group, and prompt or same completion."""
-    group_T, member_T = token_places(segments, device)
+    group: list[int] = []
+    member: list[int] = []  # the number of a token's completion within its group, 0 for the prompt
+    for number_of_group, segment in enumerate(segments):
+        group.extend([number_of_group] * (segment.stop - segment.prompt.start))
+        for number_of_member, part in enumerate((segment.prompt, *segment.completions)):
+            member.extend([number_of_member] * (part.stop - part.start))
+    group_T, member_T = torch.tensor(group, device=device), torch.tensor(member, device=device)
     visible = (member_T[None, :] == 0) | (member_T[None, :] == member_T[:, None])
     visible &= group_T[None, :] == group_T[:, None]
-    return Block(len(group_T), (number,), visible.tril_())
+    return Block(len(group), (number,), visible.tril_())
 
 
 def _by_completion(segment: Segment, number: int, device: torch.device) -> Iterator[Block]:
@@ -104,17 +107,10 @@ def prompt_sharing_attention(
         UnsupportedAttention: see `refuse_foreign_terms`.
     """
     refuse_foreign_terms(foreign)
-    attend: Attend = partial(_by_block, layout=layout, scaling=scaling)
-    if layout.flex is not None:
-        attend = layout.flex.chosen(attend, query, key, value, scaling)
-    return attend(query, key, value).transpose(1, 2), None
-
-
-def _by_block(
-    query: Tensor, key: Tensor, value: Tensor, *, layout: AttentionLayout, scaling: float | None
-) -> Tensor:
     repeats = query.shape[1] // key.shape[1]
-    if repeats > 1:
+    # On CUDA the kernels that take a mask want as many key heads as query heads; on a CPU shared heads save a tenth of the time.
+    shared = repeats > 1 and query.device.type == "cpu"
+    if repeats > 1 and not shared:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
     # `split` and `cat` have linear backwards; a slice's would fill a whole row of zeros for every block.
     sizes = [block.num_tokens for block in layout.blocks]
@@ -127,10 +123,11 @@ def _by_block(
             attn_mask=block.visible_QK,
             is_causal=block.visible_QK is None,
             scale=scaling,
+            enable_gqa=shared,
         )
         for own_query, block in zip(queries, layout.blocks, strict=True)
     ]
-    return _joined(outputs, range(len(outputs)))
+    return _joined(outputs, range(len(outputs))).transpose(1, 2), None
 
 
 def _joined(states: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:

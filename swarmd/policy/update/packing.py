@@ -147,22 +147,6 @@ class Segment:
         return stop
 
 
-def token_places(
-    segments: Sequence[Segment], device: torch.device, num_padding: int = 0
-) -> tuple[Tensor, Tensor]:
-    """Each token's group, and the number of its completion within the group, 0 for the prompt. Padding is a group of its own."""
-    group: list[int] = []
-    member: list[int] = []
-    for number, segment in enumerate(segments):
-        group.extend([number] * (segment.stop - segment.prompt.start))
-        member.extend([0] * (segment.prompt.stop - segment.prompt.start))
-        for own_number, own in enumerate(segment.completions, start=1):
-            member.extend([own_number] * (own.stop - own.start))
-    group.extend([-1] * num_padding)
-    member.extend([0] * num_padding)
-    return torch.tensor(group, device=device), torch.tensor(member, device=device)
-
-
 @dataclass(frozen=True)
 class PackTensors:
     """A pack on its device. T forwarded tokens, N trained tokens.
