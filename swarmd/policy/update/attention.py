@@ -108,9 +108,7 @@ def prompt_sharing_attention(
     """
     refuse_foreign_terms(foreign)
     repeats = query.shape[1] // key.shape[1]
-    # On CUDA the kernels that take a mask want as many key heads as query heads; on a CPU shared heads save a tenth of the time.
-    shared = repeats > 1 and query.device.type == "cpu"
-    if repeats > 1 and not shared:
+    if repeats > 1:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
     # `split` and `cat` have linear backwards; a slice's would fill a whole row of zeros for every block.
     sizes = [block.num_tokens for block in layout.blocks]
@@ -123,7 +121,6 @@ def prompt_sharing_attention(
             attn_mask=block.visible_QK,
             is_causal=block.visible_QK is None,
             scale=scaling,
-            enable_gqa=shared,
         )
         for own_query, block in zip(queries, layout.blocks, strict=True)
     ]
