@@ -35,7 +35,6 @@ class UpdateStats:
     mean_logp_external: float | None = None
     external_weight_mean: float | None = None
     external_weight_zero: float | None = None
-    external_effective_share: float | None = None
     num_external_dropped: int = 0
     external_logp_min: float | None = None
     external_token_logp_min: float | None = None
@@ -43,7 +42,6 @@ class UpdateStats:
     num_external_capped: int = 0
     external_share: float | None = None
     external_likelihood_ratio: float | None = None
-    imitation_loss: float | None = None
     mismatch_ratio_mean: float | None = None
     mismatch_ratio_p99: float | None = None
     mismatch_ratio_max: float | None = None

@@ -8,9 +8,8 @@ from swarmd.config.section import Section, listed
 from swarmd.optimizers import PLAN_NAMES
 
 Aggregation = Literal["dapo", "grpo", "dr_grpo"]
-Weighting = Literal["as-own", "positive", "tapered", "cross", "shaped", "imitate"]
-Normaliser = Literal["round", "source"]
-Mismatch = Literal["auto", "off", "token", "geometric"]
+Weighting = Literal["as-own", "positive", "tapered"]
+Mismatch = Literal["auto", "off", "token"]
 # The embedded model, and its own defaults, which are measured (swarmd/tiny): it is small, and its answers are short. Public
 # trainers of this algorithm use 1e-6 for real models; the paper's text says 1e-3, at which a policy of 0.5 B falls apart.
 TINY = "tiny"
@@ -82,7 +81,6 @@ class UpdateSection(Section):
         "std",
         description="Whether advantages are divided by the standard deviation of their rollout's rewards.",
     )
-    advantage_eps: float = Field(1e-4, gt=0, description="Added to that deviation.")
     minibatches: int = Field(
         1, ge=1, le=64, description="Optimizer steps into which one round's training set is cut."
     )
@@ -126,38 +124,14 @@ class UpdateSection(Section):
     external_share_max: float = Field(
         0.9, gt=0, le=1, description="The most that all external rollouts weigh of an update; 1 is off."
     )
-    external_alpha: float = Field(
-        1.0, ge=0, le=10, description="`cross`: exponent of the ratio of own to sender's probability."
-    )
-    # What correct externals weigh together under `as-own` in an even mix: 0.17 with one correct answer of eight, 0.25 with half.
-    imitate_coefficient: float = Field(
-        0.2, ge=0, le=100, description="`imitate`: factor of the cross-entropy on correct external answers."
-    )
-    external_baseline_shift: float = Field(
-        0.0,
-        ge=-1,
-        le=1,
-        description="Added to the mean reward that external advantages are taken from; below 0 favours good answers.",
-    )
-    normaliser: Normaliser = Field(
-        "round",
-        description="Average token losses over the whole round, or over own and external ones apart.",
-    )
     mismatch: Mismatch = Field(
         "auto",
-        description="Mend the gap between engine and trainer: weigh tokens, leave completions out, or `auto`: `token`"
-        " where the engine has weights of its own, else `off`.",
+        description="Mend the gap between engine and trainer by a weight of each token. `auto`: `token` where the engine has"
+        " weights of its own, else `off`.",
     )
     # TRL's cap.
     mismatch_cap: float = Field(
         3.0, ge=1, le=1000, description="`token`: the most a token's ratio of trainer to engine counts."
-    )
-    # Rounding, also bfloat16's, stays within 1.1 for 99 % of tokens. Log-probs taken at temperature 1 for 0.6 give 1.76.
-    mismatch_mean_cap: float = Field(
-        1.2,
-        ge=1,
-        le=1000,
-        description="`geometric`: completions whose mean ratio is off by more than this factor are left out.",
     )
 
     @field_validator("external_logp_min")

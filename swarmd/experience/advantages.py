@@ -34,13 +34,8 @@ def level(rewards_G: Sequence[float], spread_min: float) -> list[float]:
     return [math.fsum(rewards_G) / len(rewards_G)] * len(rewards_G)
 
 
-def advantages(
-    rewards_G: Sequence[float], *, scale: Scale = "std", eps: float = EPS, baseline_shift: float = 0.0
-) -> list[float]:
+def advantages(rewards_G: Sequence[float], *, scale: Scale = "std") -> list[float]:
     """Each reward's distance from the rollout's mean, in the rollout's standard deviations unless `scale` is "none".
-
-    `baseline_shift` is added to the mean that is subtracted (arXiv 2506.20520). A shift below 0 encourages good text of another
-    policy more than it discourages bad text.
 
     The deviation is the sample one (divisor G - 1), as in TRL and in the authors' code. A rollout that is not informative,
     which includes one of a single completion, gets exact zeros.
@@ -55,8 +50,8 @@ def advantages(
     if not is_informative(rewards_G):
         return [0.0] * len(rewards_G)
     mean = math.fsum(rewards_G) / len(rewards_G)
-    centred_G = [reward - (mean + baseline_shift) for reward in rewards_G]
+    centred_G = [reward - mean for reward in rewards_G]
     if scale == "none":
         return centred_G
-    std = math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards_G) / (len(rewards_G) - 1))
-    return [value / (std + eps) for value in centred_G]
+    std = math.sqrt(math.fsum(value**2 for value in centred_G) / (len(rewards_G) - 1))
+    return [value / (std + EPS) for value in centred_G]

@@ -31,8 +31,7 @@ class ScoredRollout:
     """One question with all its completions, scored here: one GRPO group.
 
     `author` is the 32-byte public key, `created_ms` Unix time by the author's clock, `policy_version` the author's count of
-    updates when it generated. `external` is false for this node's own. `capability` is how well its author does against
-    this node, as `trust.capability` measured it.
+    updates when it generated. `external` is false for this node's own.
     """
 
     author: bytes
@@ -43,7 +42,6 @@ class ScoredRollout:
     created_ms: int
     policy_version: int
     external: bool
-    capability: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.completions:

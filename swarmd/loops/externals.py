@@ -15,7 +15,6 @@ from swarmd.experience.rollouts import ScoredRollout
 from swarmd.experience.seeds import Seeds
 from swarmd.loops.canary.backoff import Backoff
 from swarmd.loops.ports import RunBlocking
-from swarmd.trust.capability import Capability
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +29,6 @@ class Externals:
     draw: Draw
     run_blocking: RunBlocking
     seeds: Seeds
-    capability: Capability
     num: int
     balance: Balance
 
@@ -49,5 +47,4 @@ class Externals:
             return Sample([], num_informative_pool=0, num_pool=0, shortfall=num)
         fitting = within_bytes(sample.rollouts, EXTERNAL_BYTES_MAX)
         num_left_out = len(sample.rollouts) - len(fitting)
-        measured = [replace(r, capability=self.capability.ratio(r.author)) for r in fitting]
-        return replace(sample, rollouts=measured, shortfall=sample.shortfall + num_left_out)
+        return replace(sample, rollouts=fitting, shortfall=sample.shortfall + num_left_out)

@@ -138,7 +138,6 @@ class Generate:
             )
         ]
         for rollout, texts, reasons in zip(rollouts, texts_RG, scores.reasons_RG, strict=True):
-            self.trust.capability.observe_own(rollout.rewards_G)
             self.trust.own_work.observe(Text.of(texts, reasons), informative=rollout.informative)
         return result, rollouts
 

@@ -169,8 +169,6 @@ class Ingest:
         self.metrics.buffer_added.inc(num_added)
         self.progress.history.num_received += num_added
         author = batches[0].signed.header.author
-        for rewards_G in rewards_RG:
-            self.trust.capability.observe(author, rewards_G)
         if author == self.author:
             return
         num_copied = sum(

@@ -67,10 +67,6 @@ class TrainingMetrics(Series):
         self.external_weight_zero = self._gauge(
             "train_external_zero_weight_ratio", "Share of external completions of weight 0, last update."
         )
-        self.external_effective = self._gauge(
-            "train_external_effective_ratio",
-            "Effective sample size of the external weights over their number, last update.",
-        )
         self.external_likelihood = self._gauge(
             "train_external_likelihood_ratio",
             "Own over claimed probability a token of external completions, last update.",
@@ -88,14 +84,11 @@ class TrainingMetrics(Series):
             "train_external_weight_share_ratio",
             "What external rollouts weighed of the last update, held down.",
         )
-        self.imitation_loss = self._gauge(
-            "train_imitation_loss", "Cross-entropy of imitated tokens in nats, last update."
-        )
         self.mismatch = self._gauge(
             "train_mismatch_ratio", "Trainer's over engine's probability of own tokens, last update.", "stat"
         )
         self.mismatch_cut = self._gauge(
-            "train_mismatch_cut_ratio", "Share of own tokens capped or completions masked, last update."
+            "train_mismatch_cut_ratio", "Share of own tokens capped, last update."
         )
         # Fields of the update's record that are gauges as they are.
         self.of_update = {
@@ -105,12 +98,10 @@ class TrainingMetrics(Series):
             "clip_ratio_high": self.clip_ratio.labels("high"),
             "external_weight_mean": self.external_weight,
             "external_weight_zero": self.external_weight_zero,
-            "external_effective_share": self.external_effective,
             "external_logp_min": self.external_floor.labels("mean"),
             "external_token_logp_min": self.external_floor.labels("token"),
             "external_share": self.external_share,
             "external_likelihood_ratio": self.external_likelihood,
-            "imitation_loss": self.imitation_loss,
             "mismatch_ratio_mean": self.mismatch.labels("mean"),
             "mismatch_ratio_p99": self.mismatch.labels("p99"),
             "mismatch_ratio_max": self.mismatch.labels("max"),

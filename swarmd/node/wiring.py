@@ -152,7 +152,6 @@ def make_update(node: Node) -> Update:
             draw=_draw(node),
             run_blocking=node.run_blocking,
             seeds=Seeds(node.seed, node.manifest.digest),
-            capability=node.trust.capability,
             num=config.num_external,
             balance=config.balance,
         ),

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from swarmd.config import Config
@@ -20,37 +19,30 @@ def token_rollouts(
 
     Own completions keep the ids they were sampled as. Other people's text is tokenised here, with this model's end token where
     its author finished, and cut at `policy.tokens_max`. Advantages come first, from all rewards, and then what does not fit
-    the context is left out: a question too long for this model loses all its completions. Which completions are the best of their
-    rollout is likewise decided by all rewards.
+    the context is left out: a question too long for this model loses all its completions.
 
     An external rollout loses all its completions, too, when one that would be favoured has to be cut: its reward was for an answer
     that comes after the cut, and what comes before it may be anything.
     """
-    result, update = [], config.update
+    result = []
     for rollout in rollouts:
         prompt_ids = tokeniser.prompt_ids(rollout.prompt)
         room = context_tokens_max - len(prompt_ids)
-        values_G = advantages(
-            rollout.rewards_G,
-            scale=update.advantage_scale,
-            eps=update.advantage_eps,
-            baseline_shift=update.external_baseline_shift if rollout.external else 0.0,
-        )
-        highest = max(rollout.rewards_G)
+        values_G = advantages(rollout.rewards_G, scale=config.update.advantage_scale)
         tokens_of = _external_tokens if rollout.external else _own_tokens
         made = [
-            (tokens_of(completion, value, tokeniser, min(config.policy.tokens_max, room)), completion.reward)
+            tokens_of(completion, value, tokeniser, min(config.policy.tokens_max, room))
             for completion, value in zip(rollout.completions, values_G, strict=True)
             if room > 0
         ]
         fitting = tuple(
-            replace(tokens.completion, best=rollout.informative and reward == highest)
-            for tokens, reward in made
+            tokens.completion
+            for tokens in made
             if tokens.completion.ids and len(tokens.completion.ids) <= room
         )
-        if rollout.external and any(tokens.cut and tokens.completion.advantage > 0 for tokens, _ in made):
+        if rollout.external and any(tokens.cut and tokens.completion.advantage > 0 for tokens in made):
             fitting = ()
-        result.append(TokenRollout(tuple(prompt_ids), fitting, rollout.external, rollout.capability))
+        result.append(TokenRollout(tuple(prompt_ids), fitting, rollout.external))
     return result
 
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from swarmd.trust.capability import Capability
 from swarmd.trust.copies import Copies
 from swarmd.trust.proof import OwnWork
 from swarmd.trust.quotas import Quotas
@@ -15,13 +14,12 @@ from swarmd.trust.standing import Standings
 class Trust:
     """Standings are on disk; everything else begins anew with the process.
 
-    `capability` and `own_work` hold others against this node's own rollouts.
+    `own_work` holds others against this node's own rollouts.
     """
 
     standings: Standings
     quotas: Quotas
     copies: Copies = field(default_factory=Copies)
-    capability: Capability = field(default_factory=Capability)
     own_work: OwnWork = field(default_factory=OwnWork)
 
     def note_use(self, used: Sequence[bytes], left_out: Sequence[bytes]) -> None:

@@ -108,7 +108,7 @@ ORDERS: list[tuple[str, str, dict[str, str]]] = [
     (
         "policy/update/prepass.py",
         "prepare",
-        {"Floors": "_is_too_unlikely(", "Weights": "weight_of_external(", "Caps": " cap("},
+        {"Floors": "_above_floors(", "Weights": "external.weight(", "Caps": " cap("},
     ),
 ]
 

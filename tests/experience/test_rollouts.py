@@ -10,7 +10,7 @@ from swarmd.processes.frames import FrameReader, encode_frame
 OWN = ScoredCompletion("<answer>4</answer>", True, 1.0, token_ids=(5, 6, 7), logprob_sum=-1.5, num_tokens=3)
 MEASURED = dataclasses.replace(OWN, token_logps=(-0.5, -0.25, -0.75))
 CUT = ScoredCompletion("é…", False, 0.0)
-ROLLOUT = ScoredRollout(b"a" * 32, 2, 41, "2 + 2?", (OWN, CUT, MEASURED), 1_700_000_000_000, 7, False, 0.5)
+ROLLOUT = ScoredRollout(b"a" * 32, 2, 41, "2 + 2?", (OWN, CUT, MEASURED), 1_700_000_000_000, 7, False)
 
 
 def test_a_rollout_survives_a_frame_unchanged() -> None:

@@ -261,9 +261,7 @@ class Loops:
                 resumed=canary.resumed,
                 saved_round=None if at.history.rounds else at.round or None,
             ),
-            externals=Externals(
-                draw or self.draw, inline, self.seeds, self.trust.capability, num_external, balance
-            ),
+            externals=Externals(draw or self.draw, inline, self.seeds, num_external, balance),
             canary=canary,
             evaluations=Evaluations(evaluate, evaluate_every_rounds, at, metrics, on_evaluation),
             manifest=self.manifest,

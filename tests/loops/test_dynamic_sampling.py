@@ -124,12 +124,3 @@ async def test_a_first_batch_that_fails_is_a_lost_round_as_ever() -> None:
     with pytest.raises(LocalError):
         await loops.generate(generations_max=3).once()
     assert len(loops.progress.pool) == 0
-
-
-async def test_rollouts_that_are_not_kept_still_say_how_good_this_node_is() -> None:
-    loops = answering(*[NONE_RIGHT] * 28, MIXED)
-    await once(loops, generations_max=8)
-    for _ in range(16):
-        loops.trust.capability.observe(b"other", [1 / 32])
-    # four of 32 rollouts are half right: a mean of 1/16, where that of the four kept would be 1/2
-    assert loops.trust.capability.ratio(b"other") == pytest.approx(0.5)

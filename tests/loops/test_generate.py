@@ -211,15 +211,6 @@ async def test_crumbs_of_reward_are_no_signal(spread_min: float, num_informative
     assert own.fresh.reward == pytest.approx(0.035)
 
 
-async def test_own_rewards_are_this_nodes_capability() -> None:
-    loops = Loops(staleness_max=9)
-    for _ in range(4):  # rounds of four rollouts, half of the completions right
-        await loops.generate().once()
-    for _ in range(16):
-        loops.trust.capability.observe(b"other", [0.25])
-    assert loops.trust.capability.ratio(b"other") == 0.5
-
-
 async def test_own_text_longer_than_the_wire_allows_is_learnt_from_and_not_shared() -> None:
     loops = Loops()
     loops.generator.texts = [" " * (COMPLETION_BYTES_MAX + 1), GOOD]

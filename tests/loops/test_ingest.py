@@ -11,7 +11,6 @@ import trio.testing
 from swarmd.clients.scorer import Address
 from swarmd.errors import ChildDied, DiskFull, LocalError, StateError
 from swarmd.experience.buffer import AddResult
-from swarmd.trust.capability import ROLLOUTS_MIN
 from tests.experience.batches import open_buffer
 from tests.loops.fakes import MS
 from tests.loops.parts import MANIFEST, ME, OTHER, Loops, own_batch, sealed
@@ -145,15 +144,3 @@ async def test_ingest_goes_on_while_an_update_hangs(autojump_clock: trio.testing
         assert loops.progress.history.num_received == 6
         assert loops.progress.round == 0
         nursery.cancel_scope.cancel()
-
-
-async def test_an_authors_rewards_are_what_this_node_gave() -> None:
-    loops = Loops()
-    loops.scorer.reward_of = lambda text: 0.25
-    for _ in range(ROLLOUTS_MIN):
-        loops.trust.capability.observe_own([1.0])
-    for first in range(0, 12, 6):
-        await ingest(loops, sealed(counters_held_out(12, held_out=False)[first : first + 6]))
-    assert loops.trust.capability.ratio(OTHER.public_key) == 1  # twelve are too few
-    await ingest(loops, sealed(counters_held_out(18, held_out=False)[12:]))
-    assert loops.trust.capability.ratio(OTHER.public_key) == 0.25

@@ -16,7 +16,6 @@ from swarmd.experience.fitting import EXTERNAL_BYTES_MAX
 from swarmd.experience.rollouts import ScoredCompletion
 from swarmd.node.status import health
 from swarmd.protocol.signing import peer_id_of
-from swarmd.trust.capability import ROLLOUTS_MIN
 from tests.loops.fakes import a_round
 from tests.loops.parts import MANIFEST, OTHER, Loops, external_rollout, own_batch
 from tests.node.test_status import ABOUT
@@ -331,23 +330,10 @@ async def test_text_that_would_not_fit_a_message_to_the_child_is_left_out_and_co
     assert counters == [0, 2]
 
 
-async def test_external_rollouts_carry_their_authors_capability() -> None:
-    loops = Loops()
-    loops.external = [external_rollout()]
-    for _ in range(ROLLOUTS_MIN):
-        loops.trust.capability.observe_own([1.0])
-        loops.trust.capability.observe(OTHER.public_key, [0.5])
-    await one_round(loops)
-    (sent,) = loops.learner.asked("update")
-    assert [r.capability for r in sent["rollouts"]] == [1.0, 0.5]
-
-
 WEIGHTS = {
     "external_weight_mean": ("train_external_weight", {}),
     "external_weight_zero": ("train_external_zero_weight_ratio", {}),
-    "external_effective_share": ("train_external_effective_ratio", {}),
     "external_likelihood_ratio": ("train_external_likelihood_ratio", {}),
-    "imitation_loss": ("train_imitation_loss", {}),
     "mismatch_ratio_mean": ("train_mismatch_ratio", {"stat": "mean"}),
     "mismatch_ratio_p99": ("train_mismatch_ratio", {"stat": "p99"}),
     "mismatch_ratio_max": ("train_mismatch_ratio", {"stat": "max"}),

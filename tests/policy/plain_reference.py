@@ -58,16 +58,12 @@ def weighted_loss_and_gradients(
     *,
     external_weighting: str = "as-own",
     external_logp_floor: float = -4.0,
-    external_alpha: float = 1.0,
-    imitate_coefficient: float = 0.2,
-    normaliser: str = "round",
     mismatch: str = "off",
     mismatch_cap: float = 3.0,
-    mismatch_mean_cap: float = 1.2,
     temperature: float = 1.0,
 ) -> tuple[float, dict[str, Tensor]]:
     """The token mean with weighted external completions and own ones corrected for their engine, case by case."""
-    own, theirs, imitated = [], [], []
+    terms = []
     for rollout in rollouts:
         for completion in rollout.completions:
             (logps,) = _one_by_one(model, [(rollout.prompt_ids, completion)], temperature)
@@ -81,13 +77,7 @@ def weighted_loss_and_gradients(
                     gap = before - torch.tensor(completion.engine_logps_T, dtype=logps.dtype)
                     if mismatch == "token":
                         term = term * gap.exp().clip(max=mismatch_cap)
-                    elif mismatch == "geometric":
-                        mean_ratio = gap.mean().exp().item()
-                        term = term * (1 / mismatch_mean_cap <= mean_ratio <= mismatch_mean_cap)
-                own.append(term)
-                continue
-            if external_weighting == "imitate":
-                imitated.extend([-logps] if completion.best else [])
+                terms.append(term)
                 continue
             claimed, mean = completion.claimed_logp, before.mean()
             factor: Tensor | float = 1.0
@@ -96,19 +86,8 @@ def weighted_loss_and_gradients(
             elif external_weighting == "tapered" and advantage < 0:
                 factor = 1.0 if claimed is None else (mean - claimed).exp().clip(max=1)
                 factor = factor if mean.item() >= external_logp_floor else 0.0
-            elif external_weighting == "cross":
-                closeness = 1.0 if claimed is None else (mean - claimed).exp().clip(0.8, 1)
-                factor = closeness**external_alpha * rollout.capability
-            elif external_weighting == "shaped":
-                factor = before.exp() / (before.exp() + 0.1)
-            theirs.append(term * factor)
-    if normaliser == "source" and external_weighting != "imitate":
-        share = sum(rollout.external for rollout in rollouts) / len(rollouts)
-        loss = (1 - share) * torch.cat(own).mean() + share * torch.cat(theirs).mean()
-    else:
-        loss = torch.cat(own + theirs).mean()
-    if imitated:
-        loss = loss + imitate_coefficient * torch.cat(imitated).mean()
+            terms.append(term * factor)
+    loss = torch.cat(terms).mean()
     names, parameters = zip(*model.named_parameters(), strict=True)
     return loss.item(), dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
 

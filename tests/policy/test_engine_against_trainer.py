@@ -25,7 +25,7 @@ def round_of_own(policy: PolicyService, temperature: float) -> list[ScoredRollou
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-@pytest.mark.parametrize("mismatch", ["off", "token", "geometric"])
+@pytest.mark.parametrize("mismatch", ["off", "token"])
 def test_mean_ratio_is_one_at_the_sampling_temperature(
     model_dir: Path, temperature: float, mismatch: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Scored rollouts to token rollouts: which claims are kept, what is best, and whose baseline is shifted."""
+"""Scored rollouts to token rollouts: which claims are kept, and what an own completion has measured."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ LONG = "one two " * 50
 def rollout_of(
     model_dir: Path, completions: list[ScoredCompletion], *, external: bool = True, **settings: Any
 ) -> TokenRollout:
-    scored = ScoredRollout(b"b" * 32, 0, 0, "one?", tuple(completions), 0, 0, external, 0.5)
+    scored = ScoredRollout(b"b" * 32, 0, 0, "one?", tuple(completions), 0, 0, external)
     options = config(**{"tokens_max": 12, **settings})
     (found,) = token_rollouts([scored], load_tokeniser(model_dir), options, 256)
     return found
@@ -67,32 +67,3 @@ def test_an_own_completion_claims_nothing_and_measures(model_dir: Path) -> None:
     found = rollout_of(model_dir, [own, ScoredCompletion("4", True, 0.0)], external=False).completions
     assert (found[0].claimed_logp, found[0].engine_logps_T) == (None, (-0.5, -0.25, -0.75))
     assert found[1].engine_logps_T is None
-
-
-@pytest.mark.parametrize(
-    ("rewards", "best"),
-    [
-        ([1.0, 0.0, 1.0], [True, False, True]),
-        ([0.2, 0.1, 0.0], [True, False, False]),
-        ([1.0, 1.0], [False, False]),
-        ([0.0, 0.0], [False, False]),
-    ],
-)
-def test_the_best_have_the_highest_reward_and_not_all_have_it(
-    model_dir: Path, rewards: list[float], best: list[bool]
-) -> None:
-    made = [ScoredCompletion("three", True, reward) for reward in rewards]
-    assert [c.best for c in rollout_of(model_dir, made).completions] == best
-
-
-@pytest.mark.parametrize(("external", "moved"), [(True, 0.25), (False, 0.0)])
-def test_only_the_externals_baseline_is_shifted(model_dir: Path, external: bool, moved: float) -> None:
-    made = [ScoredCompletion("three", True, 1.0), ScoredCompletion("4", True, 0.0)]
-    found = rollout_of(
-        model_dir, made, external=external, advantage_scale="none", external_baseline_shift=-0.25
-    )
-    assert [c.advantage for c in found.completions] == [0.5 + moved, -0.5 + moved]
-
-
-def test_the_authors_capability_goes_with_the_rollout(model_dir: Path) -> None:
-    assert rollout_of(model_dir, [ScoredCompletion("three", True, 1.0)]).capability == 0.5

@@ -25,7 +25,7 @@ from swarmd.policy.update.packing import (
     first_fit,
 )
 from swarmd.policy.update.passes import Trained, packed_pass, plain_pass
-from swarmd.policy.update.prepass import prepare
+from swarmd.policy.update.prepass import Wanted, prepare
 from swarmd.policy.update.self_check import SelfCheck, check_packed_pass
 from swarmd.policy.update.stats import summarise
 from swarmd.policy.update.token_losses import TokenPass
@@ -140,21 +140,24 @@ class Learner:
         self.masters.clear_gradients()
         return loss, gradients
 
-    def log_probs(self, rollouts: Sequence[TokenRollout]) -> list[list[tuple[float, ...]]]:
-        """Log-probs of every completion's tokens under the weights as they are, by rollout and completion."""
+    def log_probs(
+        self, rollouts: Sequence[TokenRollout], wanted: Wanted = lambda rollout, completion: True
+    ) -> list[list[tuple[float, ...]]]:
+        """Log-probs of completions' tokens under the weights as they are, by rollout and completion; () where not `wanted`."""
         groups, index = [], 0
         for rollout in rollouts:
-            wanted = []
+            asked = []
             for completion in rollout.completions:
-                if completion.ids:
-                    wanted.append(
+                if completion.ids and wanted(rollout, completion):
+                    asked.append(
                         WeighedCompletion(index, replace(completion, old_logps_T=None), 0.0, rollout.external)
                     )
                 index += 1
-            if wanted:
-                groups.append(PromptGroup(rollout.prompt_ids, tuple(wanted)))
+            if asked:
+                groups.append(PromptGroup(rollout.prompt_ids, tuple(asked)))
         by_index: dict[int, tuple[float, ...]] = {}
-        for pack, found in zip(self._packs(groups), self._run(groups, with_gradient=False), strict=True):
+        packs = self._packs(groups) if groups else []
+        for pack, found in zip(packs, self._run(groups, with_gradient=False), strict=True):
             logps = iter(found.logps_N.tolist())
             for weighed in pack.completions():
                 by_index[weighed.index] = tuple(next(logps) for _ in weighed.completion.ids)
@@ -188,14 +191,12 @@ class Learner:
         return [rollouts[start::num] for _ in range(update.epochs) for start in range(num)]
 
     def _with_old_logps(self, rollouts: Sequence[TokenRollout]) -> list[TokenRollout]:
-        known = self.log_probs(rollouts)
+        known = self.log_probs(rollouts, lambda _, completion: completion.old_logps_T is None)
         return [
             replace(
                 rollout,
                 completions=tuple(
-                    completion
-                    if completion.old_logps_T is not None
-                    else replace(completion, old_logps_T=logps)
+                    replace(completion, old_logps_T=completion.old_logps_T or logps)
                     for completion, logps in zip(rollout.completions, known_G, strict=True)
                 ),
             )

@@ -20,16 +20,6 @@ class TokenLoss:
         """With detached factors in front."""
         return replace(self, loss_N=self.loss_N * factors_N, slope_N=self.slope_N * factors_N)
 
-    def imitating(self, here_N: Tensor, logps_N: Tensor) -> Self:
-        """With cross-entropy, `-logp` and its slope -1, in place of the policy gradient `here`. Nothing is clipped there."""
-        return replace(
-            self,
-            loss_N=torch.where(here_N, -logps_N, self.loss_N),
-            slope_N=torch.where(here_N, -torch.ones_like(logps_N), self.slope_N),
-            clipped_low_N=self.clipped_low_N & ~here_N,
-            clipped_high_N=self.clipped_high_N & ~here_N,
-        )
-
 
 def clipped_loss(
     logps_N: Tensor, old_logps_N: Tensor | None, advantages_N: Tensor, *, clip_low: float, clip_high: float

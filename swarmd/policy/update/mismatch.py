@@ -1,4 +1,4 @@
-"""The gap between engine and trainer, as a ratio of each sampled token, and two ways to mend it: `factors` and `keeps`.
+"""The gap between engine and trainer, as a ratio of each sampled token, and what mends it: `factors`.
 
 An engine with weights of its own computes in another order, precision or version than the trainer, so it samples from a slightly
 other policy than the one whose gradient is taken. `exp(trainer's log-prob - engine's)` of sampled tokens says how far (it is 1 on
@@ -7,7 +7,6 @@ trainer is an update ahead of the engine's weights, the same ratio covers that u
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -32,13 +31,6 @@ def resolve(config: Config, *, engine_keeps_weights: bool) -> Config:
 def factors(log_ratios_N: Tensor, cap: float) -> Tensor:
     """Each token's `min(ratio, cap)`; 1 where there is no ratio (NaN). The cap bounds the variance and costs a small bias."""
     return torch.where(log_ratios_N.isnan(), 0.0, log_ratios_N).exp().clamp(max=cap)
-
-
-def keeps(log_ratios_T: Sequence[float], mean_cap: float) -> bool:
-    """Whether a completion's geometric mean ratio lies within [1 / mean_cap, mean_cap]. One without ratios is kept."""
-    if not log_ratios_T:
-        return True
-    return abs(math.fsum(log_ratios_T) / len(log_ratios_T)) <= math.log(mean_cap)
 
 
 def measured(stats: UpdateStats, log_ratios_N: Tensor, share_cut: float) -> UpdateStats:

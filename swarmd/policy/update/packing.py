@@ -24,7 +24,6 @@ class TokenCompletion:
         weight: factor in front of this completion's loss, outside of every normaliser (1 = "as if it were our own").
         engine_logps_T: of an own completion, what the engine measured while it sampled; see `mismatch`.
         claimed_logp: of an external one, what its sender claims, in nats a token of ours; see `external.claimed_logp`.
-        best: the reward is its rollout's highest and not also its lowest.
     Raises:
         ValueError: old_logps_T or engine_logps_T and ids differ in length.
     """
@@ -36,7 +35,6 @@ class TokenCompletion:
     weight: float = 1.0
     engine_logps_T: tuple[float, ...] | None = None
     claimed_logp: float | None = None
-    best: bool = False
 
     def __post_init__(self) -> None:
         for whose, logps_T in (("old", self.old_logps_T), ("engine", self.engine_logps_T)):
@@ -46,7 +44,7 @@ class TokenCompletion:
 
 @dataclass(frozen=True)
 class TokenRollout:
-    """One question's prompt with all its completions; `capability` is `ScoredRollout`'s.
+    """One question's prompt with all its completions.
 
     Raises:
         ValueError: the prompt is empty; then nothing would predict a completion's first token.
@@ -55,7 +53,6 @@ class TokenRollout:
     prompt_ids: tuple[int, ...]
     completions: tuple[TokenCompletion, ...]
     external: bool = False
-    capability: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
@@ -189,42 +186,30 @@ def collate(pack: Pack, device: torch.device, dtype: torch.dtype) -> PackTensors
             predictors.extend(range(own.start, own.stop))
             places.append(own)
         segments.append(Segment(prompt, tuple(places)))
+    completions = [weighed.completion for weighed in pack.completions()]
+    lengths_C = torch.tensor([len(completion.ids) for completion in completions])
+
+    def of_each_token(values: list[float] | list[bool], kind: torch.dtype) -> Tensor:
+        return torch.tensor(values, dtype=kind).repeat_interleave(lengths_C).to(device)
+
+    def measured(logps_CT: list[tuple[float, ...] | None]) -> Tensor | None:
+        if not any(logps_CT):
+            return None
+        pairs = zip(completions, logps_CT, strict=True)
+        logps_N = [
+            logp for completion, logps_T in pairs for logp in logps_T or [math.nan] * len(completion.ids)
+        ]
+        return torch.tensor(logps_N, device=device, dtype=dtype)
+
     return PackTensors(
         torch.tensor(ids, device=device),
         torch.tensor(positions, device=device),
         tuple(segments),
         torch.tensor(predictors, device=device),
-        *_collate_targets(pack, device, dtype),
-    )
-
-
-def _collate_targets(
-    pack: Pack, device: torch.device, dtype: torch.dtype
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor | None]:
-    targets: list[int] = []
-    weights: list[float] = []
-    advantages: list[float] = []
-    old_logps: list[float] = []
-    engine_logps: list[float] = []
-    external: list[bool] = []
-    for weighed in pack.completions():
-        completion, num = weighed.completion, len(weighed.completion.ids)
-        targets.extend(completion.ids)
-        weights.extend([weighed.token_weight] * num)
-        advantages.extend([completion.advantage] * num)
-        external.extend([weighed.external] * num)
-        old_logps.extend(completion.old_logps_T or [math.nan] * num)
-        engine_logps.extend(completion.engine_logps_T or [math.nan] * num)
-
-    def or_none(logps: list[float]) -> Tensor | None:
-        given = any(not math.isnan(logp) for logp in logps)
-        return torch.tensor(logps, device=device, dtype=dtype) if given else None
-
-    return (
-        torch.tensor(targets, device=device),
-        torch.tensor(weights, device=device, dtype=dtype),
-        torch.tensor(advantages, device=device, dtype=dtype),
-        or_none(old_logps),
-        torch.tensor(external, device=device),
-        or_none(engine_logps),
+        torch.tensor([token for completion in completions for token in completion.ids], device=device),
+        of_each_token([weighed.token_weight for weighed in pack.completions()], dtype),
+        of_each_token([completion.advantage for completion in completions], dtype),
+        measured([completion.old_logps_T for completion in completions]),
+        of_each_token([weighed.external for weighed in pack.completions()], torch.bool),
+        measured([completion.engine_logps_T for completion in completions]),
     )

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import UpdateSection
-from swarmd.policy.update.external import weighed
 from swarmd.policy.update.mismatch import measured
 from swarmd.policy.update.packing import TokenRollout
 from swarmd.policy.update.token_losses import TokenPass
+from swarmd.policy.update.weighting import is_counted
 
 
 def count_round(rollouts: Sequence[TokenRollout], update: UpdateSection) -> UpdateStats:
@@ -20,7 +20,7 @@ def count_round(rollouts: Sequence[TokenRollout], update: UpdateSection) -> Upda
     completions = [
         (completion, rollout.external) for rollout in rollouts for completion in rollout.completions
     ]
-    counted = [(c, external) for c, external in completions if c.finished or not update.mask_unfinished]
+    counted = [(c, external) for c, external in completions if is_counted(c, update)]
     return UpdateStats(
         num_rollouts_local=sum(not rollout.external for rollout in rollouts),
         num_rollouts_external=sum(rollout.external for rollout in rollouts),
@@ -52,16 +52,9 @@ def summarise(stats: UpdateStats, passes: Sequence[TokenPass], update: UpdateSec
         mean_logp_local=_mean(logps_N[~external_N]),
         mean_logp_external=_mean(logps_N[external_N]),
         entropy=torch.cat([found.entropies_M for found in passes]).mean().item(),
-        imitation_loss=_mean(-logps_N[external_N]) if update.external_weighting == "imitate" else None,
     )
-    # The weights of `shaped` are its tokens'.
-    factors = [found.shaping_N[found.external_N] for found in passes if found.shaping_N is not None]
-    return _mismatch(weighed(stats, torch.cat(factors).tolist() if factors else []), passes, update)
-
-
-def _mismatch(stats: UpdateStats, passes: Sequence[TokenPass], update: UpdateSection) -> UpdateStats:
     found = [found.engine_log_ratios_N for found in passes if found.engine_log_ratios_N is not None]
-    if stats.mismatch_ratio_mean is not None or not found:  # the geometric mask has measured before
+    if not found:
         return stats
     log_ratios_K = torch.cat(found)
     log_ratios_K = log_ratios_K[~log_ratios_K.isnan()]

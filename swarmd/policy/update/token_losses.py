@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from swarmd.config import UpdateSection
-from swarmd.policy.update import external, mismatch
+from swarmd.policy.update import mismatch
 from swarmd.policy.update.loss import TokenLoss, clipped_loss
 from swarmd.policy.update.packing import PackTensors
 
@@ -15,8 +15,8 @@ from swarmd.policy.update.packing import PackTensors
 class TokenPass:
     """The result of a pass over one pack, for its N trained tokens in the order of `Pack.completions`.
 
-    `shaping_N` is the factor of `external.shaping` where that is the weighting. `engine_log_ratios_N` is the trainer's log-prob
-    before the first step less the engine's, NaN where no engine measured; None when no token of the pack has one.
+    `engine_log_ratios_N` is the trainer's log-prob before the first step less the engine's, NaN where no engine measured; None
+    when no token of the pack has one.
     """
 
     loss: Tensor  # this pack's part of the round's loss
@@ -26,7 +26,6 @@ class TokenPass:
     external_N: Tensor
     entropies_M: Tensor
     num_forwarded: int
-    shaping_N: Tensor | None = None
     engine_log_ratios_N: Tensor | None = None
 
 
@@ -57,7 +56,6 @@ class TokenLosses:
             self._tensors.external_N,
             entropies_M,
             num_forwarded,
-            self._shaping(logps_N, every),
             self._engine_log_ratios(logps_N, every),
         )
 
@@ -70,25 +68,14 @@ class TokenLosses:
             clip_low=update.clip_low,
             clip_high=update.clip_high,
         )
-        if update.external_weighting == "imitate":
-            found = found.imitating(tensors.external_N[part], logps)
-        if (shaping := self._shaping(logps, part)) is not None:
-            found = found.scaled(shaping)
         if update.mismatch == "token" and (ratios := self._engine_log_ratios(logps, part)) is not None:
             found = found.scaled(mismatch.factors(ratios, update.mismatch_cap))
         return found
 
-    def _shaping(self, logps: Tensor, part: slice) -> Tensor | None:
-        """Factors of external tokens by the policy's own probability, 1 for own ones; None under any other weighting."""
-        if self._update.external_weighting != "shaped":
-            return None
-        return torch.where(self._tensors.external_N[part], external.shaping(self._before(logps, part)), 1.0)
-
     def _engine_log_ratios(self, logps: Tensor, part: slice) -> Tensor | None:
-        engine_N = self._tensors.engine_logps_N
-        return None if engine_N is None else self._before(logps, part) - engine_N[part]
-
-    def _before(self, logps: Tensor, part: slice) -> Tensor:
-        """Log-probs under the policy before the first step."""
-        old_N = self._tensors.old_logps_N
-        return logps if old_N is None else torch.where(old_N[part].isnan(), logps, old_N[part])
+        """Less the engine's, of the log-probs under the policy before the first step."""
+        engine_N, old_N = self._tensors.engine_logps_N, self._tensors.old_logps_N
+        if engine_N is None:
+            return None
+        before = logps if old_N is None else torch.where(old_N[part].isnan(), logps, old_N[part])
+        return before - engine_N[part]

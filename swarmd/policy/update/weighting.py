@@ -5,7 +5,7 @@ The round's loss is `sum over tokens of weight x token loss`, so it cannot depen
 
 from collections.abc import Sequence
 
-from swarmd.config import Config
+from swarmd.config import Config, UpdateSection
 from swarmd.policy.update.packing import PromptGroup, TokenCompletion, TokenRollout, WeighedCompletion
 
 
@@ -38,19 +38,15 @@ def weigh(rollouts: Sequence[TokenRollout], config: Config) -> list[PromptGroup]
 
     With no KL and no entropy term a completion of zero advantage (or zero weight) has an exactly zero gradient: it stays
     in the normalisers and is never forwarded. A completion's own weight (`TokenCompletion.weight`) is in no normaliser.
-
-    With `normaliser` "source" own and external completions have one normaliser each, and the two losses are added in proportion
-    to their numbers of rollouts. Externals that are imitated are never in the normaliser of the policy gradient.
     """
     weights = iter(enumerate(normaliser_weights(rollouts, config)))
     groups = []
     for rollout in rollouts:
-        imitated = rollout.external and config.update.external_weighting == "imitate"
         kept = []
         for completion in rollout.completions:
             index, weight = next(weights)
             weight *= completion.weight
-            if weight != 0 and (imitated or completion.advantage != 0):
+            if weight != 0 and completion.advantage != 0:
                 kept.append(WeighedCompletion(index, completion, weight, rollout.external))
         if kept:
             groups.append(PromptGroup(rollout.prompt_ids, tuple(kept)))
@@ -59,36 +55,11 @@ def weigh(rollouts: Sequence[TokenRollout], config: Config) -> list[PromptGroup]
 
 def normaliser_weights(rollouts: Sequence[TokenRollout], config: Config) -> list[float]:
     """One token's weight of each of the round's completions, in order, without what stands in front of a completion."""
-    completions = [(c, rollout.external) for rollout in rollouts for c in rollout.completions]
-    own = [number for number, (_, external) in enumerate(completions) if not external]
-    theirs = [number for number, (_, external) in enumerate(completions) if external]
-    weights_C = [0.0] * len(completions)
-    if config.update.external_weighting == "imitate":
-        parts = [(own, 1.0)]
-        _add_imitation(weights_C, [(number, completions[number][0]) for number in theirs], config)
-    elif config.update.normaliser == "source":
-        share = sum(rollout.external for rollout in rollouts) / max(1, len(rollouts))
-        parts = [(own, 1 - share), (theirs, share)]
-    else:
-        parts = [([*own, *theirs], 1.0)]
-    for numbers, share in parts:
-        chosen = [completions[number][0] for number in numbers]
-        counted = [_is_counted(c, config) for c in chosen]
-        of_part = token_weights([len(c.ids) for c in chosen], counted, config)
-        for number, weight in zip(numbers, of_part, strict=True):
-            weights_C[number] = share * weight
-    return weights_C
+    completions = [completion for rollout in rollouts for completion in rollout.completions]
+    counted_C = [is_counted(completion, config.update) for completion in completions]
+    return token_weights([len(completion.ids) for completion in completions], counted_C, config)
 
 
-def _add_imitation(
-    weights_C: list[float], numbered: Sequence[tuple[int, TokenCompletion]], config: Config
-) -> None:
-    """The best external completions share `imitate_coefficient`, each token alike; they are in no other normaliser."""
-    best = [(number, c) for number, c in numbered if c.best and _is_counted(c, config)]
-    num_tokens = sum(len(c.ids) for _, c in best)
-    for number, c in best:
-        weights_C[number] = config.update.imitate_coefficient / num_tokens if c.ids else 0.0
-
-
-def _is_counted(completion: TokenCompletion, config: Config) -> bool:
-    return completion.finished or not config.update.mask_unfinished
+def is_counted(completion: TokenCompletion, update: UpdateSection) -> bool:
+    """Whether a completion is in the loss: one that was cut at the length limit may be masked."""
+    return completion.finished or not update.mask_unfinished

@@ -3,12 +3,11 @@
 import math
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swarmd.config.model_sections import Weighting
-from swarmd.policy.update.external import claimed_logp, effective_share, mean_shown_ratio, shaping, weight
+from swarmd.policy.update.external import claimed_logp, mean_shown_ratio, weight
 from swarmd.policy.update.packing import TokenCompletion
 from tests.policy.settings import config
 
@@ -21,18 +20,16 @@ def weigh(
     *,
     own: float | None = None,
     claimed: float | None = None,
-    capability: float = 1.0,
-    best: bool = False,
     **settings: float,
 ) -> float:
-    completion = TokenCompletion((1, 2), advantage, claimed_logp=claimed, best=best)
+    completion = TokenCompletion((1, 2), advantage, claimed_logp=claimed)
     chosen = config(**{"external_weighting": kind, **settings})
-    return weight(completion, own, capability, chosen.update)
+    return weight(completion, own, chosen.update)
 
 
 @pytest.mark.parametrize("advantage", [-2.0, 0.5])
-def test_as_own_and_shaped_leave_completions_alone(advantage: float) -> None:
-    assert weigh("as-own", advantage, capability=0.1) == weigh("shaped", advantage, capability=0.1) == 1
+def test_as_own_leaves_completions_alone(advantage: float) -> None:
+    assert weigh("as-own", advantage, own=-9.0, claimed=-1.0) == 1
 
 
 def test_positive_counts_what_was_better_than_the_mean() -> None:
@@ -57,41 +54,6 @@ def test_tapered(advantage: float, own: float | None, claimed: float | None, wan
 
 def test_the_floor_of_tapered_is_a_setting() -> None:
     assert weigh("tapered", -1.0, own=-4.1, external_logp_floor=-5.0) == 1
-
-
-@pytest.mark.parametrize("advantage", [-1.0, 1.0])
-@pytest.mark.parametrize(
-    ("own", "claimed", "capability", "alpha", "wanted"),
-    [
-        (-1.1, -1.0, 1.0, 1.0, math.exp(-0.1)),
-        (-1.1, -1.0, 1.0, 3.0, math.exp(-0.3)),
-        (-5.0, -1.0, 1.0, 1.0, 0.8),  # clipped
-        (-1.0, -5.0, 1.0, 1.0, 1.0),
-        (-5.0, -1.0, 0.5, 2.0, 0.32),
-        (-5.0, -1.0, 0.5, 0.0, 0.5),
-        (None, None, 0.5, 1.0, 0.5),  # no claim: the capability alone
-        (-1.0, -1.0, 7.0, 1.0, 1.0),
-    ],
-)
-def test_cross(
-    advantage: float,
-    own: float | None,
-    claimed: float | None,
-    capability: float,
-    alpha: float,
-    wanted: float,
-) -> None:
-    found = weigh("cross", advantage, own=own, claimed=claimed, capability=capability, external_alpha=alpha)
-    assert found == pytest.approx(wanted)
-
-
-def test_imitate_counts_the_best() -> None:
-    assert (weigh("imitate", 1.0, best=True), weigh("imitate", 1.0), weigh("imitate", -1.0)) == (1, 0, 0)
-
-
-def test_shaping_is_luffys_fraction() -> None:
-    probabilities = torch.tensor([0.0, 0.1, 0.5, 1.0], dtype=torch.float64)
-    assert shaping(probabilities.log()).tolist() == pytest.approx([0, 0.5, 5 / 6, 10 / 11])
 
 
 # Claims.
@@ -119,16 +81,13 @@ def test_a_positive_sum_reads_as_zero() -> None:
 
 
 @given(
-    kind=st.sampled_from(["as-own", "positive", "tapered", "cross", "shaped", "imitate"]),
+    kind=st.sampled_from(["as-own", "positive", "tapered"]),
     advantage=st.floats(-10, 10),
     logprob_sum=anything,
     num_tokens=st.none() | st.integers(-(2**70), 2**70),
     num_own_tokens=st.integers(0, 10_000),
     whole=st.booleans(),
     own=st.none() | st.floats(max_value=0.0) | st.just(math.nan),
-    capability=st.floats(0, 1),
-    alpha=st.floats(0, 10),
-    best=st.booleans(),
 )
 def test_no_claim_whatever_earns_more_than_one(
     kind: Weighting,
@@ -138,41 +97,24 @@ def test_no_claim_whatever_earns_more_than_one(
     num_own_tokens: int,
     whole: bool,
     own: float | None,
-    capability: float,
-    alpha: float,
-    best: bool,
 ) -> None:
     claimed = claimed_logp(logprob_sum, num_tokens, num_own_tokens=num_own_tokens, whole=whole)
-    found = weigh(
-        kind, advantage, own=own, claimed=claimed, capability=capability, best=best, external_alpha=alpha
-    )
+    found = weigh(kind, advantage, own=own, claimed=claimed)
     assert 0 <= found <= 1
 
 
 @given(
-    kind=st.sampled_from(["as-own", "positive", "tapered", "cross", "shaped", "imitate"]),
+    kind=st.sampled_from(["as-own", "positive", "tapered"]),
     advantage=st.floats(-10, 10),
     own=st.floats(-50, 0),
     claimed=st.floats(-50, 0),
-    capability=st.floats(0, 1),
 )
-def test_a_claim_only_lowers_a_weight(
-    kind: Weighting, advantage: float, own: float, claimed: float, capability: float
-) -> None:
-    told, silent = (
-        weigh(kind, advantage, own=own, claimed=claim, capability=capability) for claim in (claimed, None)
-    )
+def test_a_claim_only_lowers_a_weight(kind: Weighting, advantage: float, own: float, claimed: float) -> None:
+    told, silent = (weigh(kind, advantage, own=own, claimed=claim) for claim in (claimed, None))
     assert told <= silent
 
 
 # Gauges.
-
-
-@pytest.mark.parametrize(
-    ("weights", "wanted"), [([1.0, 1.0], 1.0), ([1.0, 0.0], 0.5), ([0.5, 0.5], 1.0), ([0.0, 0.0], None), ([], None)]
-)  # fmt: skip
-def test_effective_share(weights: list[float], wanted: float | None) -> None:
-    assert effective_share(weights) == wanted
 
 
 def test_one_wild_claim_does_not_hide_the_others() -> None:

@@ -1,4 +1,4 @@
-"""Engine against trainer: ratios of tokens, masks of completions, and the gauges, by their closed forms."""
+"""Engine against trainer: ratios of tokens, and the gauges, by their closed forms."""
 
 import math
 from dataclasses import replace
@@ -9,7 +9,7 @@ import torch
 from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import Mismatch
 from swarmd.policy.update.learner import Learner
-from swarmd.policy.update.mismatch import factors, keeps, measured, resolve
+from swarmd.policy.update.mismatch import factors, measured, resolve
 from swarmd.policy.update.packing import TokenRollout
 from tests.policy.settings import config, learner_with
 from tests.policy.tiny_models import build, round_of
@@ -20,21 +20,6 @@ NAN = math.nan
 def test_a_factor_is_the_ratio_up_to_the_cap() -> None:
     log_ratios = torch.tensor([0.0, math.log(2.0), math.log(5.0), -1.0, NAN, 1e4, -1e4], dtype=torch.float64)
     assert factors(log_ratios, 3.0).tolist() == pytest.approx([1, 2, 3, math.exp(-1), 1, 3, 0])
-
-
-@pytest.mark.parametrize(
-    ("log_ratios", "kept"),
-    [
-        ([], True),
-        ([0.18, 0.18], True),  # log 1.2 = 0.1823
-        ([0.19, 0.19], False),
-        ([-0.19, -0.19], False),
-        ([2.0, -2.0], True),  # the mean counts
-        ([NAN], False),
-    ],
-)
-def test_the_mask_keeps_mean_ratios_near_one(log_ratios: list[float], kept: bool) -> None:
-    assert keeps(log_ratios, 1.2) is kept
 
 
 def test_gauges_of_known_ratios() -> None:
@@ -59,7 +44,7 @@ def test_gauges_of_nothing_and_of_a_broken_engine() -> None:
         ("auto", True, "token"),
         ("auto", False, "off"),
         ("off", True, "off"),
-        ("geometric", False, "geometric"),
+        ("token", False, "token"),
     ],
 )
 def test_auto_asks_whose_weights_the_engine_has(wanted: Mismatch, keeps_weights: bool, found: str) -> None:
@@ -88,9 +73,7 @@ def learner_under(mismatch: Mismatch, kind: type[Learner] = Learner) -> Learner:
     return learner_with(build(), learning_rate=1e-4, mismatch=mismatch, kind=kind)
 
 
-@pytest.mark.parametrize(
-    ("mismatch", "cut"), [("off", 0.0), ("auto", 0.0), ("token", 1.0), ("geometric", 1.0)]
-)
+@pytest.mark.parametrize(("mismatch", "cut"), [("off", 0.0), ("auto", 0.0), ("token", 1.0)])
 def test_the_gap_is_measured_whatever_is_done_about_it(mismatch: Mismatch, cut: float) -> None:
     learner = learner_under(mismatch)
     stats = learner.update(sampled(round_of(), learner, -math.log(4.0)))
@@ -102,18 +85,3 @@ def test_the_gap_is_measured_whatever_is_done_about_it(mismatch: Mismatch, cut: 
 def test_an_engine_that_measured_nothing_is_not_measured() -> None:
     stats = learner_under("token").update(round_of())
     assert (stats.mismatch_ratio_mean, stats.mismatch_cut) == (None, None)
-
-
-def test_a_masked_completion_is_not_forwarded_for_the_gradient() -> None:
-    learner = learner_under("geometric")
-    rollouts = round_of(num_external=0)
-    stats = learner.update(sampled(rollouts, learner, 0.0, 1.0))  # every second one is off
-    kept = [c for r in rollouts for n, c in enumerate(r.completions) if n % 2 == 0 and c.advantage]
-    assert stats.num_tokens_trained == sum(len(c.ids) for c in kept)
-    assert stats.mismatch_cut == pytest.approx(1 / 3)  # of three with an advantage, the second
-
-
-def test_masking_everything_is_a_round_without_signal() -> None:
-    learner = learner_under("geometric")
-    stats = learner.update(sampled(round_of(num_external=0), learner, 1.0))
-    assert (stats.skipped, stats.num_steps, stats.mismatch_cut) == ("zero_advantage", 0, 1.0)
