@@ -27,7 +27,7 @@ def experiment() -> None:
     "--arms",
     multiple=True,
     metavar="A,B",
-    help="Arms and groups (paper, controls, selectors, weightings, balances, rates, best, all),"
+    help="Arms and groups (paper, controls, rates, steps, best, guards, all),"
     " or one of your own: NAME:section.key=value,section.key=value; repeatable.",
 )
 @click.option("--seeds", metavar="SEEDS", help="3 (the first three), 0,1,2 or 10-14; a single one: 7,")

@@ -35,21 +35,10 @@ class ExperienceSettings(Section):
         le=16,
         description="Most updates between generation and use of an own rollout; -1: 0 if shared, 1 if split.",
     )
-    strategy: Literal["uniform", "by-author", "top-total", "first-arrived", "rare-first"] = Field(
-        "uniform",
-        description="How external rollouts are chosen among the informative ones: uniformly, an author first and then one of its"
-        " rollouts, highest sum of rewards first, oldest received first, or rarest successes first;"
-        " see [experience](../experience.md).",
-    )
     source: Literal["swarm", "own"] = Field(
         "swarm",
         description="Whose rollouts the J are: the swarm's, or (a control for experiments) this node's own older ones, which"
         " come to it as messages like anybody's. Sharing goes on.",
-    )
-    balance: Literal["fixed", "informative"] = Field(
-        "fixed",
-        description="`informative`: for each own rollout of a round that teaches nothing, one more external rollout than J of the"
-        " mix. Uses up the buffer sooner.",
     )
     dynamic_sampling: int = Field(
         1,
@@ -183,21 +172,8 @@ class Config(Section):
     @property
     def num_external(self) -> int:
         """J in force: of the mix, and 0 where nothing comes from anywhere."""
-        return self.experience.num_external if self._has_source else 0
-
-    @property
-    def balance(self) -> Literal["fixed", "informative"]:
-        """The balance in force."""
-        return self.experience.balance if self._has_source else "fixed"
-
-    @property
-    def num_external_max(self) -> int:
-        """The most external rollouts that a round may ask for."""
-        return self.num_external + (self.experience.num_local if self.balance == "informative" else 0)
-
-    @property
-    def _has_source(self) -> bool:
-        return not self.swarm.solo or self.experience.source == "own"
+        has_source = not self.swarm.solo or self.experience.source == "own"
+        return self.experience.num_external if has_source else 0
 
 
 def known_keys() -> list[str]:

@@ -25,7 +25,6 @@ from swarmd.experience import schema
 from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.draws import Admission, Pool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
-from swarmd.experience.sampling import Strategy
 from swarmd.experience.store import Store, damaged
 from swarmd.protocol.types import Rollout, VerifiedBatch
 
@@ -83,7 +82,6 @@ class SwarmBuffer:
         uses_max: how often one rollout may be drawn.
         age_s_max: rollouts older than this are not drawn. The age runs from creation by the author's clock or from receipt,
             whichever is earlier: an author can make its rollouts look older, never younger.
-        strategy: how rollouts are drawn.
         digest: the manifest's digest. Counters mean other questions in another swarm, so another digest empties the buffer.
 
     Raises:
@@ -100,7 +98,6 @@ class SwarmBuffer:
         author_share_max: float,
         uses_max: int,
         age_s_max: float,
-        strategy: Strategy = "uniform",
         digest: bytes = b"",
     ) -> None:
         if min(rollouts_max, size_bytes_max, uses_max) < 1 or not 0 < author_share_max <= 1:
@@ -110,7 +107,7 @@ class SwarmBuffer:
         self._author_max = schema.Bounds(
             max(1, int(rollouts_max * author_share_max)), max(1, int(size_bytes_max * author_share_max))
         )
-        self._uses_max, self._age_ms_max, self._strategy = uses_max, int(age_s_max * 1000), strategy
+        self._uses_max, self._age_ms_max = uses_max, int(age_s_max * 1000)
         self._store = Store(
             path,
             schema=schema.create(digest),
@@ -153,7 +150,6 @@ class SwarmBuffer:
         made_ms = min(header.created_ms, received_ms)
 
         def work(db: sqlite3.Connection) -> AddResult:
-            arrived = schema.next_arrival(db)
             num_added = num_duplicate = 0
             for rollout, prompt, rewards_G in zip(verified.batch.rollouts, prompts, rewards_RG, strict=True):
                 if prompt is None:
@@ -163,7 +159,7 @@ class SwarmBuffer:
                     num_duplicate += 1
                     continue
                 payload = _encode(rollout, prompt, rewards_G, header.created_ms, header.policy_version)
-                schema.insert_rollout(db, arrived, key, made_ms, rewards_G, payload)
+                schema.insert_rollout(db, key, made_ms, rewards_G, payload)
                 num_added += 1
             if num_added:
                 schema.note_proven(db, header.author, proven=proven)
@@ -194,7 +190,7 @@ class SwarmBuffer:
         def work(db: sqlite3.Connection) -> Sample:
             cutoff_ms = now_ms - self._age_ms_max
             pool = Pool.find(db, cutoff_ms, whose, admission)
-            rows = pool.draw(num, rng, self._strategy, admission)
+            rows = pool.draw(num, rng, admission)
             payloads = schema.use(db, rows, self._uses_max)
             schema.note_draw(db, num, (payload[0] for payload in payloads), now_ms, cutoff_ms)
             return Sample(

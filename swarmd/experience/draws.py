@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlite3 import Connection
 
 from swarmd.experience import schema
-from swarmd.experience.sampling import Candidate, Strategy, cut_off, draw, draw_limited
+from swarmd.experience.sampling import Candidate, cut_off, draw, draw_limited
 from swarmd.experience.shares import of_one_draw, rooms
 
 # Stands for all authors who are not proven. No author has an empty key.
@@ -93,24 +93,22 @@ class Pool:
             len(present - admitted),
         )
 
-    def draw(
-        self, num: int, rng: random.Random, strategy: Strategy, admission: Admission | None
-    ) -> list[int]:
-        """At most `num` rows by the strategy, within what `admission` lets each author give.
+    def draw(self, num: int, rng: random.Random, admission: Admission | None) -> list[int]:
+        """At most `num` rows, within what `admission` lets each author give.
 
         A rollout that updates leave out teaches nobody, and would take the place of a rollout that does. At most one such is
         drawn: where a place is left, and in one of `PROBE_DRAWS` draws in any case.
         """
         if admission is None:
-            return draw(self.candidates, num, rng, strategy)
+            return draw(self.candidates, num, rng)
         if not self.left_out:
-            return self._draw_useful(self.candidates, num, rng, strategy, admission)
+            return self._draw_useful(self.candidates, num, rng, admission)
         useful = [candidate for candidate in self.candidates if candidate.author not in self.left_out]
         probes = [candidate for candidate in self.candidates if candidate.author in self.left_out]
-        probe = draw(probes, 1, rng, strategy) if probes and admission.unproven_max > 0 else []
+        probe = draw(probes, 1, rng) if probes and admission.unproven_max > 0 else []
         num_kept = int(bool(probe) and rng.randrange(PROBE_DRAWS) == 0)
         others = replace(admission, unproven_max=admission.unproven_max - num_kept)
-        rows = self._draw_useful(useful, num - num_kept, rng, strategy, others)
+        rows = self._draw_useful(useful, num - num_kept, rng, others)
         drawn = set(rows)
         num_unproven = sum(
             candidate.row in drawn and candidate.author in self.unproven for candidate in useful
@@ -122,7 +120,6 @@ class Pool:
         candidates: Sequence[Candidate],
         num: int,
         rng: random.Random,
-        strategy: Strategy,
         admission: Admission,
     ) -> list[int]:
         parts_max = admission.author_parts_max
@@ -132,7 +129,6 @@ class Pool:
             cut_off(candidates, room, rng, self._holder),
             num,
             rng,
-            strategy,
             holder=self._holder,
             limits={UNPROVEN: admission.unproven_max},
             holder_max=of_one_draw(num, len(parts), parts_max),

@@ -7,12 +7,9 @@ mean over the rollouts that were kept for being informative would say more of th
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from swarmd.experience.advantages import is_informative
 from swarmd.experience.rollouts import ScoredRollout
-
-Balance = Literal["fixed", "informative"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +68,6 @@ class OwnExperience:
     def num_informative(self) -> int:
         """Of the rollouts kept."""
         return sum(rollout.informative for rollout in self.rollouts)
-
-    def num_external(self, num_mix: int, balance: Balance) -> int:
-        """External rollouts to ask for beside these: J of the mix, and when balanced as many more as teach nothing here."""
-        return num_mix + (len(self.rollouts) - self.num_informative if balance == "informative" else 0)
 
 
 def keep(generated: Sequence[ScoredRollout], num: int) -> list[ScoredRollout]:

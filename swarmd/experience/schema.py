@@ -5,7 +5,6 @@ does not come back.
 """
 
 import json
-import math
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -24,7 +23,7 @@ TOMBSTONES_MAX = 200_000
 USED_UP, UNINFORMATIVE, DRAWABLE = 0, 1, 2  # rollouts.worth: the lower, the earlier it is evicted
 
 # Counts every change of the tables. The buffer is a cache of strangers' rollouts: a file of an older version is set aside.
-VERSION: Final = 4
+VERSION: Final = 5
 
 _TABLES = """
 CREATE TABLE facts(name TEXT PRIMARY KEY, value BLOB);
@@ -32,9 +31,8 @@ CREATE TABLE authors(
     author BLOB PRIMARY KEY, num INTEGER NOT NULL, num_informative INTEGER NOT NULL, size_bytes INTEGER NOT NULL,
     proven INTEGER NOT NULL DEFAULT 1);
 CREATE TABLE rollouts(
-    id INTEGER PRIMARY KEY, arrived INTEGER NOT NULL, author BLOB NOT NULL, dataset INTEGER NOT NULL, counter INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY, author BLOB NOT NULL, dataset INTEGER NOT NULL, counter INTEGER NOT NULL,
     made_ms INTEGER NOT NULL, worth INTEGER NOT NULL, uses INTEGER NOT NULL DEFAULT 0, size_bytes INTEGER NOT NULL,
-    reward_total REAL NOT NULL, num_completions INTEGER NOT NULL,
     UNIQUE(author, dataset, counter));
 CREATE INDEX rollouts_by_worth ON rollouts(worth, made_ms, author);
 CREATE INDEX rollouts_by_author ON rollouts(author, worth, made_ms);
@@ -123,27 +121,21 @@ def is_known(db: sqlite3.Connection, key: Key) -> bool:
     return db.execute(query, key * 2).fetchone() is not None
 
 
-def next_arrival(db: sqlite3.Connection) -> int:
-    """The number of a message that arrives now: higher than that of every message with a rollout that is held."""
-    return int(db.execute("SELECT coalesce(max(id), 0) + 1 FROM rollouts").fetchone()[0])
-
-
 def note_proven(db: sqlite3.Connection, author: bytes, *, proven: bool) -> None:
     """Remember whether an author is proven by now, if any of its rollouts is held."""
     db.execute("UPDATE authors SET proven = ? WHERE author = ?", (proven, author))
 
 
 def insert_rollout(
-    db: sqlite3.Connection, arrived: int, key: Key, made_ms: int, rewards_G: Sequence[float], payload: bytes
+    db: sqlite3.Connection, key: Key, made_ms: int, rewards_G: Sequence[float], payload: bytes
 ) -> None:
-    """Store a rollout of the message with this number."""
+    """Store a rollout."""
     worth = DRAWABLE if is_informative(rewards_G) else UNINFORMATIVE
-    facts = (made_ms, worth, len(payload) + ROW_BYTES, math.fsum(rewards_G), len(rewards_G))
+    facts = (*key, made_ms, worth, len(payload) + ROW_BYTES)
     query = (
-        "INSERT INTO rollouts(arrived, author, dataset, counter, made_ms, worth, size_bytes, reward_total, num_completions)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        "INSERT INTO rollouts(author, dataset, counter, made_ms, worth, size_bytes) VALUES (?, ?, ?, ?, ?, ?)"
     )
-    row = db.execute(query, (arrived, *key, *facts)).lastrowid
+    row = db.execute(query, facts).lastrowid
     db.execute("INSERT INTO payloads VALUES (?, ?)", (row, payload))
 
 
@@ -168,7 +160,7 @@ def evict(
 def candidates(db: sqlite3.Connection, cutoff_ms: int, whose: Whose = ANYBODY) -> list[Candidate]:
     """Every rollout that may be drawn, in an order that depends on the content only."""
     query = (
-        "SELECT id, author, arrived, reward_total, num_completions FROM rollouts"
+        "SELECT id, author FROM rollouts"
         f" WHERE worth = ? AND made_ms >= ? AND {whose.condition} ORDER BY worth, made_ms, author, id"
     )
     return [Candidate(*row) for row in db.execute(query, (DRAWABLE, cutoff_ms, *whose.args))]

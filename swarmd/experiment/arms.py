@@ -13,9 +13,7 @@ from swarmd.config import load_config
 from swarmd.errors import ConfigError
 from swarmd.experiment.guards import guards_of_a_node
 
-Group = Literal[
-    "paper", "controls", "selectors", "weightings", "balances", "rates", "steps", "best", "guards", "own"
-]
+Group = Literal["paper", "controls", "rates", "steps", "best", "guards", "own"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Arm:
 
 
 def slug(name: str) -> str:
-    """An arm's name as that of a folder: `4/4 top-total` is `4-4_top-total`."""
+    """An arm's name as that of a folder: `4/4 guarded` is `4-4_guarded`."""
     return name.replace("/", "-").replace(" ", "_")
 
 
@@ -63,20 +61,6 @@ _ALL = (
         "self", experience__source="own", experience__uses_max="8",
     ),
     _mix("4/0", "controls", "equal generated tokens: the own half of 4/4 without any external one"),
-    _mix("4/4", "selectors", "an author first, then one of its rollouts", "by-author",
-         experience__strategy="by-author"),
-    _mix("4/4", "selectors", "highest total reward first, as a public implementation does", "top-total",
-         experience__strategy="top-total"),
-    _mix("4/4", "selectors", "what arrived first, as another one does", "first-arrived",
-         experience__strategy="first-arrived"),
-    _mix("4/4", "selectors", "rarest successes first", "rare-first", experience__strategy="rare-first"),
-    _mix("4/4", "weightings", "only good external answers count", "positive",
-         update__external_weighting="positive"),
-    _mix("4/4", "weightings", "bad external answers that are unlikely here do not count", "tapered",
-         update__external_weighting="tapered"),
-    _mix("4/4", "balances", "own rollouts without signal are replaced by external ones", "informative",
-         experience__balance="informative"),
-    _mix("4/12", "balances", "a larger update from more of what the swarm sends, no more generation"),
     *(
         _mix(mix, "rates", "the paper's arm at a learning rate at which the embedded policy forgets again",
              "1e-3", update__learning_rate="1e-3")

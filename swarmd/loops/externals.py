@@ -10,7 +10,7 @@ from typing import cast
 from swarmd.errors import LocalError
 from swarmd.experience.buffer import Sample
 from swarmd.experience.fitting import EXTERNAL_BYTES_MAX, within_bytes
-from swarmd.experience.own import Balance, OwnExperience
+from swarmd.experience.own import OwnExperience
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.experience.seeds import Seeds
 from swarmd.loops.canary.backoff import Backoff
@@ -30,14 +30,13 @@ class Externals:
     run_blocking: RunBlocking
     seeds: Seeds
     num: int
-    balance: Balance
 
     async def sample(self, number: int, own: OwnExperience, backoff: Backoff) -> Sample:
         """The external rollouts of round `number`, or what there is of them.
 
         A buffer that cannot be used costs the round its externals, not its update.
         """
-        num = 0 if backoff.alone else own.num_external(self.num, self.balance)
+        num = 0 if backoff.alone else self.num
         try:
             rng = self.seeds.rng("sample", number)
             admitted = partial(backoff.admitted, rng=self.seeds.rng("return", number))

@@ -211,7 +211,6 @@ def _open_buffer(config: Config, data_dir: DataDir, manifest: Manifest, say: Say
         author_share_max=1.0 if experience.source == "own" else experience.author_share_max,
         uses_max=experience.uses_max,
         age_s_max=experience.age_s_max,
-        strategy=experience.strategy,
         digest=manifest.digest,
     )
     for path in buffer.moved_aside:

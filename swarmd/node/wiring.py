@@ -129,7 +129,7 @@ def make_bans(node: Node) -> Bans:
 def make_update(node: Node) -> Update:
     config, metrics, progress = node.config, node.metrics, node.progress
     report = Report(node.data_dir.rounds, node.data_dir.evaluations, progress.shown, node.say)
-    watched = config.trust.canary == "on" and config.num_external_max
+    watched = config.trust.canary == "on" and config.num_external
     canary = _canary(node) if watched else Unwatched()
     evaluate = _evaluate(node, config.evaluate.num_questions, config.evaluate.completions)
     return Update(
@@ -153,7 +153,6 @@ def make_update(node: Node) -> Update:
             run_blocking=node.run_blocking,
             seeds=Seeds(node.seed, node.manifest.digest),
             num=config.num_external,
-            balance=config.balance,
         ),
         canary=canary,
         evaluations=Evaluations(
@@ -229,7 +228,7 @@ def _admission(node: Node, admitted: Admitted) -> Admission:
         unproven_max=unproven_max(
             trust.unproven_share_max,
             num_local=experience.num_local,
-            num_external=node.config.num_external_max,
+            num_external=node.config.num_external,
         ),
         left_out=standings.left_out,
         banned=lambda author: standings.banned(author, now_s),

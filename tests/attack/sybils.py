@@ -221,7 +221,6 @@ def _open(folder: Path) -> SwarmBuffer:
         author_share_max=experience.author_share_max,
         uses_max=experience.uses_max,
         age_s_max=experience.age_s_max,
-        strategy=experience.strategy,
     )
 
 

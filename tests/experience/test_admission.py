@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -12,12 +11,10 @@ from hypothesis import strategies as st
 
 from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.draws import Admission
-from swarmd.experience.sampling import Candidate, Strategy, draw, draw_limited
+from swarmd.experience.sampling import Candidate, draw, draw_limited
 from swarmd.experience.shares import of_one_draw, rooms, water_line
 from tests.experience.batches import NOW_MS, add, author, open_buffer
 from tests.experience.test_sampling import CHI_SQUARE_MAX, chi_square
-
-STRATEGIES = get_args(Strategy)
 
 
 def named(*names: str) -> Callable[[bytes], bool]:
@@ -33,7 +30,6 @@ def kind(name: bytes) -> bytes:
 
 
 @given(
-    strategy=st.sampled_from(STRATEGIES),
     authors=pools,
     num=st.integers(0, 12),
     limit=st.integers(0, 12),
@@ -41,11 +37,11 @@ def kind(name: bytes) -> bytes:
     seed=st.integers(0, 99),
 )
 def test_the_limits_hold_and_nothing_else_is_lost(
-    strategy: Strategy, authors: list[bytes], num: int, limit: int, holder_max: int, seed: int
+    authors: list[bytes], num: int, limit: int, holder_max: int, seed: int
 ) -> None:
-    pool = [Candidate(row, name, reward_total=row % 3) for row, name in enumerate(authors)]
+    pool = [Candidate(row, name) for row, name in enumerate(authors)]
     rng = random.Random(seed)
-    rows = draw_limited(pool, num, rng, strategy, holder=kind, limits={b"new": limit}, holder_max=holder_max)
+    rows = draw_limited(pool, num, rng, holder=kind, limits={b"new": limit}, holder_max=holder_max)
     may_give = {name: min(holder_max, held) for name, held in Counter(map(kind, authors)).items()}
     of_new = min(limit, may_give.pop(b"new", 0))
     assert len(rows) == len(set(rows)) == min(num, sum(may_give.values()) + of_new)
@@ -55,19 +51,14 @@ def test_the_limits_hold_and_nothing_else_is_lost(
 
 
 @given(
-    strategy=st.sampled_from(STRATEGIES),
     authors=pools,
     num=st.integers(0, 12),
     seed=st.integers(0, 99),
 )
-def test_a_limit_that_cannot_bind_changes_no_draw(
-    strategy: Strategy, authors: list[bytes], num: int, seed: int
-) -> None:
-    pool = [Candidate(row, name, reward_total=row % 3) for row, name in enumerate(authors)]
-    limited = draw_limited(
-        pool, num, random.Random(seed), strategy, holder=kind, limits={b"new": num}, holder_max=num
-    )
-    assert limited == draw(pool, num, random.Random(seed), strategy)
+def test_a_limit_that_cannot_bind_changes_no_draw(authors: list[bytes], num: int, seed: int) -> None:
+    pool = [Candidate(row, name) for row, name in enumerate(authors)]
+    limited = draw_limited(pool, num, random.Random(seed), holder=kind, limits={b"new": num}, holder_max=num)
+    assert limited == draw(pool, num, random.Random(seed))
 
 
 def test_within_either_kind_every_rollout_is_drawn_equally_often() -> None:
@@ -90,16 +81,6 @@ def test_new_ones_get_no_place_that_chance_would_not_give_them() -> None:
     for _ in range(20_000):
         drawn[draw_limited(pool, 2, rng, holder=kind, limits={b"new": 1}, holder_max=2)[0]] += 1
     assert chi_square(drawn, 2000, 10) < CHI_SQUARE_MAX[9]
-
-
-def test_by_author_still_gives_each_proven_author_the_same_chance() -> None:
-    pool = [Candidate(row, b"a" if row < 9 else b"b") for row in range(10)]
-    pool += [Candidate(row, b"new") for row in range(10, 20)]
-    rng, drawn = random.Random(3), Counter[int]()
-    for _ in range(20_000):
-        (row,) = draw_limited(pool, 1, rng, "by-author", holder=kind, limits={b"new": 0}, holder_max=1)
-        drawn[int(row == 9)] += 1
-    assert chi_square(drawn, 10_000, 2) < CHI_SQUARE_MAX[1]
 
 
 def test_the_buffer_tells_who_was_drawn_and_how_many_were_held_back(tmp_path: Path) -> None:

@@ -37,14 +37,6 @@ def test_peers_may_send_any_number_of_completions(tmp_path: Path) -> None:
     assert sorted(len(rollout.completions) for rollout in drawn) == [2, 5]
 
 
-def test_messages_are_numbered_in_the_order_in_which_they_arrived(tmp_path: Path) -> None:
-    buffer = open_buffer(tmp_path, strategy="first-arrived", uses_max=9)
-    for name, counters in (("ann", [1, 2]), ("bob", [9]), ("cyd", [4])):
-        add(buffer, name, counters)
-    drawn = buffer.sample(3, random.Random(1), now_ms=NOW_MS).rollouts
-    assert [rollout.author for rollout in drawn] == [author("ann"), author("ann"), author("bob")]
-
-
 def test_a_rollout_is_drawn_only_as_often_as_allowed(tmp_path: Path) -> None:
     buffer = open_buffer(tmp_path, uses_max=2)
     add(buffer, "ann", [1])
@@ -238,14 +230,6 @@ def test_an_evicted_rollout_does_not_come_back(tmp_path: Path) -> None:
     add(buffer, "ann", [1], age_s=60)
     add(buffer, "ann", [2])
     assert add(buffer, "ann", [1]) == AddResult(0, 1, 0)
-
-
-def test_by_author_draws_a_rare_author_first(tmp_path: Path) -> None:
-    buffer = open_buffer(tmp_path, strategy="by-author")
-    add(buffer, "ann", range(200))
-    add(buffer, "bob", [1])
-    drawn = buffer.sample(12, random.Random(5), now_ms=NOW_MS).rollouts
-    assert author("bob") in {rollout.author for rollout in drawn}
 
 
 @pytest.mark.parametrize("bad", [{"rollouts_max": 0}, {"uses_max": 0}, {"author_share_max": 0.0}])

@@ -13,7 +13,7 @@ from swarmd.clients.learner import HandOver, Learner
 from swarmd.clients.network import Network
 from swarmd.clients.scorer import Scorer
 from swarmd.experience.buffer import AddResult, Sample
-from swarmd.experience.own import Balance, OwnExperience
+from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.experience.seeds import Seeds
@@ -236,7 +236,6 @@ class Loops:
         rounds_max: int | None = None,
         checkpoint_every_rounds: int = 1,
         num_external: int = 4,
-        balance: Balance = "fixed",
         draw: Draw | None = None,
         canary: Watch | None = None,
         evaluate: Evaluate | None = None,
@@ -261,7 +260,7 @@ class Loops:
                 resumed=canary.resumed,
                 saved_round=None if at.history.rounds else at.round or None,
             ),
-            externals=Externals(draw or self.draw, inline, self.seeds, num_external, balance),
+            externals=Externals(draw or self.draw, inline, self.seeds, num_external),
             canary=canary,
             evaluations=Evaluations(evaluate, evaluate_every_rounds, at, metrics, on_evaluation),
             manifest=self.manifest,

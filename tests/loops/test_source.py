@@ -126,7 +126,7 @@ def test_alone_only_a_nodes_own_past_can_be_drawn(source: str, num_external: int
     config = load_config(
         flags={"swarm.solo": True, "experience.source": source, "experience.mix": "4/4"}, environ={}
     )
-    assert config.num_external == config.num_external_max == num_external
+    assert config.num_external == num_external
 
 
 @pytest.mark.parametrize("value", ["self", "", "peers"])

@@ -14,7 +14,6 @@ from swarmd.experiment.reporting.hypotheses import (
     PAPER_BEST,
     PUBLISHED,
     SILO,
-    VARIANTS,
     Hypothesis,
 )
 from swarmd.experiment.reporting.measures import (
@@ -84,17 +83,14 @@ def scenario_figures(
 
 
 def groups(arms: Sequence[str]) -> list[tuple[str, str, list[str]]]:
-    """Name, base of comparison and arms of each picture: the paper's with controls, then the variants, then what else there is."""
+    """Name, base of comparison and arms of each picture: the paper's with controls, then what else there is."""
     paper = [arm for arm in (SILO, *PUBLISHED, *CONTROLS) if arm in arms]
     found = [("paper", SILO, paper)] if paper else []
     references = [arm for arm in (PAPER_BEST, SILO) if arm in arms]
-    for name, chosen in (
-        ("variants", [arm for arm in VARIANTS if arm in arms]),
-        ("others", [arm for arm in arms if arm not in NAMED]),
-    ):
-        for k in range(0, len(chosen), ARMS_MAX):
-            number = f"-{k // ARMS_MAX + 1}" if len(chosen) > ARMS_MAX else ""
-            found.append((name + number, PAPER_BEST, [*references, *chosen[k : k + ARMS_MAX]]))
+    others = [arm for arm in arms if arm not in NAMED]
+    for k in range(0, len(others), ARMS_MAX):
+        number = f"-{k // ARMS_MAX + 1}" if len(others) > ARMS_MAX else ""
+        found.append((f"others{number}", PAPER_BEST, [*references, *others[k : k + ARMS_MAX]]))
     return found
 
 

@@ -19,9 +19,8 @@ SILO, PAPER_BEST = "8/0", "4/4"
 # Published cumulative fresh rewards over that of 8/0 (arXiv 2509.08721, table of the controlled experiment).
 PUBLISHED = {"4/4": 1.94, "2/6": 1.68, "6/2": 1.52}
 CONTROLS = GROUPS["controls"]
-VARIANTS = GROUPS["selectors"] + GROUPS["weightings"]
 GUARDED = f"{PAPER_BEST} guarded"
-NAMED = (SILO, *PUBLISHED, *CONTROLS, *VARIANTS, GUARDED)
+NAMED = (SILO, *PUBLISHED, *CONTROLS, GUARDED)
 
 # The training set's reward depends on what the filter lets through, so it compares no arms.
 REWARDS_COMPARED = (FRESH, HELD_OUT)
@@ -112,7 +111,6 @@ def hypotheses(scenario: str, arms: Iterable[str]) -> list[Hypothesis]:
             *_table(),
             *_oscillation(),
             *_controls(),
-            *_variants(),
             *_best(arms),
             *_same_rate(arms),
             *_other_settings(arms),
@@ -184,15 +182,6 @@ def _controls() -> list[Hypothesis]:
         for group, against, beside, axes in asked
         for reward in REWARDS_COMPARED
         for axis in axes
-    ]
-
-
-def _variants() -> list[Hypothesis]:
-    beside = f"{PAPER_BEST} (uniform, as-own)"
-    return [
-        Hypothesis("Selectors and weightings", arm, PAPER_BEST, reward, beside=beside)
-        for arm in VARIANTS
-        for reward in (HELD_OUT, FRESH)
     ]
 
 

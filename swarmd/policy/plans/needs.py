@@ -56,7 +56,7 @@ class Work:
         own = experience.num_local * experience.completions
         return cls(
             tokens_max=policy.tokens_max,
-            num_rollouts=experience.num_local + config.num_external_max,
+            num_rollouts=experience.num_local + config.num_external,
             completions=experience.completions,
             generated_at_once=max(own, evaluate.num_questions * evaluate.completions),
             generate_batch_tokens=policy.generate_batch_tokens,

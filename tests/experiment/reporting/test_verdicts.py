@@ -303,7 +303,7 @@ def test_never_reached_by_either_says_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arm", "parts"), [("8/0", (8, 0)), ("4/12 rare-first", (4, 12)), ("best", None), ("1/2/3", None)]
+    ("arm", "parts"), [("8/0", (8, 0)), ("4/12 positive 1e-3", (4, 12)), ("best", None), ("1/2/3", None)]
 )
 def test_the_mix_is_read_from_a_name(arm: str, parts: tuple[int, int] | None) -> None:
     assert mix(arm) == parts
