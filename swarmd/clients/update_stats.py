@@ -27,10 +27,6 @@ class UpdateStats:
     num_micro_batches: int = 0
     clip_ratio_low: float = 0.0
     clip_ratio_high: float = 0.0
-    clip_ratio_low_local: float | None = None
-    clip_ratio_high_local: float | None = None
-    clip_ratio_low_external: float | None = None
-    clip_ratio_high_external: float | None = None
     mean_logp_local: float | None = None
     mean_logp_external: float | None = None
     external_weight_mean: float | None = None

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from swarmd.config import Config
 from swarmd.experience.advantages import advantages
@@ -10,6 +9,8 @@ from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.update.external import claimed_logp
 from swarmd.policy.update.packing import TokenCompletion, TokenRollout
+
+_Tokens = tuple[TokenCompletion, bool]  # a completion, and whether it had to be cut
 
 
 def token_rollouts(
@@ -35,22 +36,11 @@ def token_rollouts(
             for completion, value in zip(rollout.completions, values_G, strict=True)
             if room > 0
         ]
-        fitting = tuple(
-            tokens.completion
-            for tokens in made
-            if tokens.completion.ids and len(tokens.completion.ids) <= room
-        )
-        if rollout.external and any(tokens.cut and tokens.completion.advantage > 0 for tokens in made):
+        fitting = tuple(completion for completion, _ in made if 0 < len(completion.ids) <= room)
+        if rollout.external and any(cut and completion.advantage > 0 for completion, cut in made):
             fitting = ()
         result.append(TokenRollout(tuple(prompt_ids), fitting, rollout.external))
     return result
-
-
-class _Tokens(NamedTuple):
-    """A completion in tokens, and whether it was longer than that."""
-
-    completion: TokenCompletion
-    cut: bool = False
 
 
 def _own_tokens(
@@ -62,9 +52,7 @@ def _own_tokens(
     # An engine that fell apart measures NaN, and half a measurement is none.
     usable = logps is not None and len(logps) == len(ids) and all(map(math.isfinite, logps))
     finished = _has_finished(completion, ids, tokeniser)
-    return _Tokens(
-        TokenCompletion(ids, advantage, finished=finished, engine_logps_T=logps if usable else None)
-    )
+    return TokenCompletion(ids, advantage, finished=finished, engine_logps_T=logps if usable else None), False
 
 
 def _external_tokens(
@@ -77,7 +65,7 @@ def _external_tokens(
         completion.logprob_sum, completion.num_tokens, num_own_tokens=len(kept), whole=not cut
     )
     finished = _has_finished(completion, kept, tokeniser)
-    return _Tokens(TokenCompletion(kept, advantage, finished=finished, claimed_logp=claimed), cut)
+    return TokenCompletion(kept, advantage, finished=finished, claimed_logp=claimed), cut
 
 
 def _has_finished(completion: ScoredCompletion, ids: tuple[int, ...], tokeniser: Tokeniser) -> bool:

@@ -36,11 +36,7 @@ class Block:
     visible_QK: Tensor | None
 
 
-@dataclass(frozen=True)
-class AttentionLayout:
-    """Blocks whose stretches, end to end, are the whole row."""
-
-    blocks: tuple[Block, ...]
+AttentionLayout = tuple[Block, ...]  # their stretches, end to end, are the whole row
 
 
 def layout_of(
@@ -64,7 +60,7 @@ def layout_of(
             flush()
             blocks.extend(_by_completion(segment, len(blocks), device))
     flush()
-    return AttentionLayout(tuple(blocks))
+    return tuple(blocks)
 
 
 def _dense(segments: Sequence[Segment], number: int, device: torch.device) -> Block:
@@ -111,7 +107,7 @@ def prompt_sharing_attention(
     if repeats > 1:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
     # `split` and `cat` have linear backwards; a slice's would fill a whole row of zeros for every block.
-    sizes = [block.num_tokens for block in layout.blocks]
+    sizes = [block.num_tokens for block in layout]
     queries, keys, values = (torch.split(states, sizes, 2) for states in (query, key, value))
     outputs = [
         F.scaled_dot_product_attention(
@@ -122,7 +118,7 @@ def prompt_sharing_attention(
             is_causal=block.visible_QK is None,
             scale=scaling,
         )
-        for own_query, block in zip(queries, layout.blocks, strict=True)
+        for own_query, block in zip(queries, layout, strict=True)
     ]
     return _joined(outputs, range(len(outputs))).transpose(1, 2), None
 

@@ -37,7 +37,9 @@ def cap(rollouts: Sequence[TokenRollout], config: Config) -> Capped:
         return Capped(list(rollouts), share=theirs / (own + theirs) if theirs > 0 else None)
     limit = (config.update.external_weight_max or math.inf) * own / external_R.count(False)
     held_R = [min(w, limit) if external else w for w, external in zip(weights_R, external_R, strict=True)]
-    factor = _share_factor(own, math.fsum(held_R) - own, config.update.external_share_max)
+    share_max, held = config.update.external_share_max, math.fsum(held_R) - own
+    allowed = own * share_max / (1 - share_max) if share_max < 1 else math.inf
+    factor = allowed / held if held > allowed else 1.0
     held_R = [w * factor if external else w for w, external in zip(held_R, external_R, strict=True)]
     if held_R == weights_R:
         return Capped(list(rollouts), share=theirs / (own + theirs))
@@ -51,13 +53,6 @@ def cap(rollouts: Sequence[TokenRollout], config: Config) -> Capped:
         num=sum(held < weight for held, weight in zip(held_R, weights_R, strict=True)),
         share=1 - own / total,
     )
-
-
-def _share_factor(own: float, theirs: float, share_max: float) -> float:
-    """The factor that holds external weights to this share of the sum."""
-    if share_max >= 1 or theirs <= (allowed := own * share_max / (1 - share_max)):
-        return 1.0
-    return allowed / theirs
 
 
 def _weights(rollouts: Sequence[TokenRollout], config: Config) -> list[float]:

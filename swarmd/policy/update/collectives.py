@@ -63,7 +63,7 @@ def add_up(masters: MasterWeights) -> None:
     """Every rank's gradients become the sum of all; one that no rank has stays away, so that the optimizer skips it as ever."""
     names = list(masters.by_name)
     has = [masters.by_name[name].grad is not None for name in names]
-    present = torch.tensor(has, dtype=torch.int32, device=_device(masters))
+    present = torch.tensor(has, dtype=torch.int32, device=masters.by_name[names[0]].device)
     dist.all_reduce(present, dist.ReduceOp.MAX)
     waiting = []
     for name, anywhere in zip(names, present.tolist(), strict=True):
@@ -94,7 +94,3 @@ def _state(learner: Learner) -> dict[str, Tensor]:
     return state | {
         f"optimizer/{key}": tensor.detach() for key, tensor in optimizer if not key.startswith("base/")
     }
-
-
-def _device(masters: MasterWeights) -> torch.device:
-    return next(iter(masters.by_name.values())).device

@@ -5,6 +5,7 @@ Every rank holds the whole model. This process is rank 0, and its weights are th
 ends all ranks and is raised. The next call starts fresh ranks, with these weights.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,19 +76,15 @@ class ParallelLearner(Learner):
     def run_packs(self, packs: Sequence[Pack], *, fast: bool, with_gradient: bool) -> list[TokenPass]:
         """As the single learner's; with a gradient, the masters hold the sum over all ranks afterwards."""
         shares = balanced(packs, len(self._devices))
+        own, *others = [[packs[place] for place in share] for share in shares]
         ranks = self._with_ranks()
         try:
-            for number, share in enumerate(shares[1:]):
-                own = [packs[place] for place in share]
-                ranks.send(number, "run", packs=own, fast=fast, with_gradient=with_gradient)
-            found = [
-                super().run_packs(
-                    [packs[place] for place in shares[0]], fast=fast, with_gradient=with_gradient
-                )
-            ]
+            for number, share in enumerate(others):
+                ranks.send(number, "run", packs=share, fast=fast, with_gradient=with_gradient)
+            found = super().run_packs(own, fast=fast, with_gradient=with_gradient)
             # Nobody enters a collective before everybody has got through: a rank that is missing would be waited for.
             for passes in ranks.answers(list[Passed]):
-                found.append([passed.token_pass(self.model.device) for passed in passes])
+                found += [passed.token_pass(self.model.device) for passed in passes]
             if with_gradient:
                 ranks.send_all("add_up")
                 self._add_up()
@@ -95,11 +92,7 @@ class ParallelLearner(Learner):
         except BaseException:
             self._end_ranks()
             raise
-        by_place = {
-            place: one
-            for share, passes in zip(shares, found, strict=True)
-            for place, one in zip(share, passes, strict=True)
-        }
+        by_place = dict(zip(itertools.chain(*shares), found, strict=True))
         return [by_place[place] for place in range(len(packs))]
 
     def take_step(self, loss: float) -> tuple[float, bool]:

@@ -36,19 +36,13 @@ def summarise(stats: UpdateStats, passes: Sequence[TokenPass], update: UpdateSec
     """Add what the passes found to what was known before the first step."""
     external_N = torch.cat([found.external_N for found in passes])
     logps_N = torch.cat([found.logps_N for found in passes])
-    low_N = torch.cat([found.clipped_low_N for found in passes]).to(logps_N.dtype)
-    high_N = torch.cat([found.clipped_high_N for found in passes]).to(logps_N.dtype)
     stats = replace(
         stats,
         num_tokens_trained=len(logps_N),
         num_tokens_forwarded=sum(found.num_forwarded for found in passes),
         num_micro_batches=len(passes),
-        clip_ratio_low=low_N.mean().item(),
-        clip_ratio_high=high_N.mean().item(),
-        clip_ratio_low_local=_mean(low_N[~external_N]),
-        clip_ratio_high_local=_mean(high_N[~external_N]),
-        clip_ratio_low_external=_mean(low_N[external_N]),
-        clip_ratio_high_external=_mean(high_N[external_N]),
+        clip_ratio_low=_share([found.clipped_low_N for found in passes]),
+        clip_ratio_high=_share([found.clipped_high_N for found in passes]),
         mean_logp_local=_mean(logps_N[~external_N]),
         mean_logp_external=_mean(logps_N[external_N]),
         entropy=torch.cat([found.entropies_M for found in passes]).mean().item(),
@@ -59,8 +53,11 @@ def summarise(stats: UpdateStats, passes: Sequence[TokenPass], update: UpdateSec
     log_ratios_K = torch.cat(found)
     log_ratios_K = log_ratios_K[~log_ratios_K.isnan()]
     capped = log_ratios_K > math.log(update.mismatch_cap)
-    share = capped.double().mean().item() if update.mismatch == "token" else 0.0
-    return measured(stats, log_ratios_K, share)
+    return measured(stats, log_ratios_K, _share([capped]) if update.mismatch == "token" else 0.0)
+
+
+def _share(masks: Sequence[Tensor]) -> float:
+    return torch.cat(list(masks)).double().mean().item()
 
 
 def _mean(values: Tensor) -> float | None:

@@ -34,12 +34,12 @@ def attend(dense_tokens_max: int) -> Tensor:
 
 @pytest.mark.parametrize(("dense_tokens_max", "num_calls"), [(13, 1), (12, 2), (4, 4), (0, 5)])
 def test_many_calls_equal_one(dense_tokens_max: int, num_calls: int) -> None:
-    assert len(layout_of(SEGMENTS, CPU, dense_tokens_max=dense_tokens_max).blocks) == num_calls
+    assert len(layout_of(SEGMENTS, CPU, dense_tokens_max=dense_tokens_max)) == num_calls
     assert torch.allclose(attend(dense_tokens_max), attend(1000), atol=1e-6)
 
 
 def test_who_sees_whom() -> None:
-    visible = layout_of(SEGMENTS, CPU).blocks[0].visible_QK
+    visible = layout_of(SEGMENTS, CPU)[0].visible_QK
     assert visible is not None
     assert visible[8].nonzero()[:, 0].tolist() == [0, 1, 2, 5, 6, 7, 8]  # its prompt and itself
     assert visible[11].nonzero()[:, 0].tolist() == [9, 10, 11]  # nothing of the other rollout

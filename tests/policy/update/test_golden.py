@@ -110,7 +110,7 @@ def _swapped_clip(real: Callable[..., Any]) -> Callable[..., Any]:
 def _clip_on_the_wrong_side(real: Callable[..., Any]) -> Callable[..., Any]:
     def mutant(logps: Any, old: Any, advantages: Any, **clip: float) -> Any:
         found = real(logps, old, -advantages, **clip)
-        return replace(found, loss_N=-found.loss_N, slope_N=-found.slope_N)
+        return found._replace(loss_N=-found.loss_N, slope_N=-found.slope_N)
 
     return mutant
 
@@ -154,10 +154,7 @@ def test_wrong_places_are_seen(monkeypatch: pytest.MonkeyPatch, mutate: Callable
 
 
 def _see_everything(layout: Any) -> Any:
-    blocks = tuple(
-        replace(block, visible_QK=torch.ones_like(block.visible_QK).tril()) for block in layout.blocks
-    )
-    return replace(layout, blocks=blocks)
+    return tuple(replace(block, visible_QK=torch.ones_like(block.visible_QK).tril()) for block in layout)
 
 
 def test_a_leak_between_completions_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from swarmd.config import Config
-from swarmd.policy.update.loss import clipped_loss
+from swarmd.policy.update.token_losses import clipped_loss
 from swarmd.policy.update.weighting import token_weights
 from tests.policy.settings import config
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarmd.policy.update.loss import clipped_loss
+from swarmd.policy.update.token_losses import clipped_loss
 
 CLIP = {"clip_low": 0.2, "clip_high": 0.28}
 finite = st.floats(-4, 4, allow_nan=False)
