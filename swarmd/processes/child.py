@@ -3,14 +3,15 @@
 `python -m swarmd.processes.child FD package.module:Class` makes the service from the arguments of the first request, and answers
 the rest. A blocking service runs its operations one after another on the main thread, while a second thread watches the socket; one
 with `asynchronous = True` runs under trio. Both end the process at once when the socket closes, also in the middle of a
-computation: nothing may outlive a killed daemon. (A parent-death signal would not do: trio spawns from a worker thread, and the
-kernel would kill the child when that thread retires.)
+computation or of the imports: nothing may outlive a killed daemon. (A parent-death signal would not do: trio spawns from a worker
+thread, and the kernel would kill the child when that thread retires.)
 """
 
 import gc
 import importlib
 import os
 import queue
+import select
 import signal
 import socket
 import sys
@@ -24,6 +25,7 @@ import trio
 
 from swarmd.errors import Failure, SwarmdError, cause
 from swarmd.processes.frames import Dropped, FrameReader, Request, Told, encode_frame
+from swarmd.processes.importing import importing
 from swarmd.processes.values import typed
 
 # Events that may be dropped wait here when the daemon is slow; past it the oldest is dropped. One is at most 60 KB.
@@ -61,9 +63,11 @@ def main(argv: list[str]) -> None:
     """Serve until the parent's end of the socket closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the daemon, which ends us in order
     sock = socket.socket(fileno=int(argv[0]))
+    threading.Thread(target=_end_with_parent, args=(sock,), name="parent", daemon=True).start()
     module, _, name = argv[1].partition(":")
     try:
-        service = getattr(importlib.import_module(module), name)
+        with importing():
+            service = getattr(importlib.import_module(module), name)
     except SwarmdError as error:
         sock.sendall(encode_frame(Told(0, None, Failure.of(error))))
         return
@@ -71,6 +75,14 @@ def main(argv: list[str]) -> None:
         trio.run(_serve_async, service, sock)
     else:
         _serve_blocking(service, sock)
+
+
+def _end_with_parent(sock: socket.socket) -> None:
+    """End this process when the parent has closed its end. Nobody reads the socket during the imports, which take seconds."""
+    hung_up = select.poll()
+    hung_up.register(sock, 0)  # a closed peer is told unasked
+    hung_up.poll()
+    os._exit(0)
 
 
 def _serve_blocking(service_type: type[BlockingService], sock: socket.socket) -> None:

@@ -1,5 +1,9 @@
 """What a child writes, and in which order."""
 
+import socket
+import subprocess
+import sys
+
 import trio
 import trio.testing
 
@@ -50,3 +54,24 @@ async def test_events_past_the_bound_are_dropped_oldest_first_and_counted() -> N
     ((dropped, *events),) = await written(outbox)
     assert (dropped, events[0]) == (Told("Dropped", [3]), Told("Shout", [3]))
     assert len(events) == EVENTS_MAX
+
+
+def test_a_child_ends_with_its_parent_also_while_it_imports() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        command = [
+            sys.executable,
+            "-m",
+            "swarmd.processes.child",
+            str(theirs.fileno()),
+            "tests.processes.endless_import:Any",
+        ]
+        child = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == b"importing\n"
+        ours.close()
+        assert child.wait(60) == 0
+    finally:
+        child.kill()
+        child.wait()

@@ -15,6 +15,7 @@ from swarmd.policy.generation.vllm_process import prepare_environment
 from swarmd.policy.model.loading import context_tokens_max
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.state.shapes import ModelShapes
+from swarmd.processes.importing import importing
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -76,7 +77,8 @@ def why_not_vllm(device: str, model_dir: Path) -> str:
 
     prepare_environment()
     try:
-        import vllm
+        with importing():
+            import vllm
     except (
         ImportError,
         OSError,

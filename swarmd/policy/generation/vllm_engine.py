@@ -20,6 +20,7 @@ from swarmd.policy.generation.engine import Sampled, Sampling
 from swarmd.policy.generation.vllm_process import end_process, prepare_environment, restore_crash_signals
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.state.weights import opened
+from swarmd.processes.importing import importing
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -212,10 +213,11 @@ def _open(
     batch_tokens_max: int,
     can_sleep: bool,
 ) -> "LLMEngine":
-    from transformers import AutoConfig
-    from vllm import EngineArgs
-    from vllm.platforms import current_platform
-    from vllm.v1.engine.llm_engine import LLMEngine
+    with importing():
+        from transformers import AutoConfig
+        from vllm import EngineArgs
+        from vllm.platforms import current_platform
+        from vllm.v1.engine.llm_engine import LLMEngine
 
     kind = device.partition(":")[0]
     if kind == "cpu":
