@@ -76,6 +76,18 @@ def discarded(node: LocalNode) -> dict[str, float]:
     return {s.labels["reason"]: s.value for s in samples if s.name.endswith("_total") and s.value}
 
 
+def test_where_nobody_is_nothing_is_sent_and_all_can_be_repeated(tmp_path: Path) -> None:
+    person = tmp_path / "person"
+    lines, author = asked(person)
+    file = answered(lines, author, tmp_path / "answers.jsonl")
+    nobody = f"/ip4/127.0.0.1/tcp/{free_port()}/p2p/{Identity.from_seed(b'n' * 32).peer_id}"
+    said = swarmd(file, "--data-dir", str(person), "--bootstrap", nobody, "--wait", "3")
+    assert said.returncode == 75
+    assert "no peer of the swarm tiny within 3 s" in said.stderr
+    checked = swarmd(file, "--data-dir", str(person), "--check")
+    assert checked.stdout.splitlines()[-1] == f"{NUM} informative"
+
+
 def test_nodes_learn_from_a_person_who_is_there_for_a_moment(swarm: LocalSwarm, tmp_path: Path) -> None:
     # given questions of a key of their own, answered by hand
     person = tmp_path / "person"
@@ -128,15 +140,3 @@ def test_answers_go_out_through_a_running_node(swarm: LocalSwarm, tmp_path: Path
     # and the node does not use these counters itself: the other would have dropped one of the two
     until(lambda: rounds(node) > max(counters) // 4 + 2, "rounds with later counters", node)
     assert discarded(other) == {}
-
-
-def test_where_nobody_is_nothing_is_sent_and_all_can_be_repeated(tmp_path: Path) -> None:
-    person = tmp_path / "person"
-    lines, author = asked(person)
-    file = answered(lines, author, tmp_path / "answers.jsonl")
-    nobody = f"/ip4/127.0.0.1/tcp/{free_port()}/p2p/{Identity.from_seed(b'n' * 32).peer_id}"
-    said = swarmd(file, "--data-dir", str(person), "--bootstrap", nobody, "--wait", "3")
-    assert said.returncode == 75
-    assert "no peer of the swarm tiny within 3 s" in said.stderr
-    checked = swarmd(file, "--data-dir", str(person), "--check")
-    assert checked.stdout.splitlines()[-1] == f"{NUM} informative"

@@ -26,7 +26,8 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_four_nodes_learn_from_each_other(runs: Path) -> None:
-    process = demo(runs, "--seeds", "2,", "--minutes", "10")  # a minute on two idle cores
+    # At this rate 48 rounds show the rise that the preset's 140 show at its own.
+    process = demo(runs, "--rounds", "48", "--set", "update.learning_rate=1e-3", "--minutes", "10")
     assert process.wait(900) == 0, (runs.parent / "demo.log").read_text()
     (folder,) = runs.iterdir()
     (cell,) = read_experiment(folder).cells
@@ -43,7 +44,7 @@ def test_four_nodes_learn_from_each_other(runs: Path) -> None:
 
 
 def test_a_run_too_short_to_learn_is_a_failure(runs: Path) -> None:
-    process = demo(runs, "--rounds", "8", "--nodes", "2", "--minutes", "10")
+    process = demo(runs, "--rounds", "8", "--nodes", "2", "--minutes", "10", "--runner", "simulation")
     assert process.wait(300) == 1
     assert "NOT shown:\nnode-0: reward rose" in (runs.parent / "demo.log").read_text()
 

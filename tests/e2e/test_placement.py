@@ -3,8 +3,11 @@
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from tests.e2e.watch import FAST, restarts, rounds, status, until
@@ -14,21 +17,26 @@ SEED = os.getpid()
 SPLIT = (*FAST, "--solo", "--placement", "split", "--set", "update.learning_rate=1e-3")
 
 
-def test_split_placement_overlaps_within_one_update_and_survives_either_childs_death(tmp_path: Path) -> None:
-    with LocalSwarm(tmp_path, 1, SEED, arguments=SPLIT) as swarm:
+@pytest.fixture(scope="module")
+def swarm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSwarm]:
+    with LocalSwarm(tmp_path_factory.mktemp("swarm"), 1, SEED, arguments=SPLIT) as swarm:
         swarm.start()
-        node = swarm.nodes[0]
-        until(lambda: rounds(node) >= 8, "eight rounds", node)
-        for worker in ("update", "generation"):
-            before, done = restarts(node, worker), rounds(node)
-            os.kill(status(node)["workers"][worker]["pid"], signal.SIGKILL)
-            until(
-                lambda worker=worker, before=before: restarts(node, worker) > before, f"a new {worker}", node
-            )
-            until(lambda done=done: rounds(node) > done + 3, f"rounds with the new {worker}", node)
-        # Some batch was generated while an update ran. The engine's log-probs crossed both processes: the ratio covers what that
-        # update changed. A step needs an informative rollout, which is rare at first.
-        until(lambda: any(abs(ratio - 1) > 1e-4 for ratio in ratios(node)), "a batch of one step ago", node)
+        yield swarm
+
+
+def test_split_placement_overlaps_within_one_update_and_survives_either_childs_death(
+    swarm: LocalSwarm,
+) -> None:
+    node = swarm.nodes[0]
+    until(lambda: rounds(node) >= 8, "eight rounds", node)
+    for worker in ("update", "generation"):
+        before, done = restarts(node, worker), rounds(node)
+        os.kill(status(node)["workers"][worker]["pid"], signal.SIGKILL)
+        until(lambda worker=worker, before=before: restarts(node, worker) > before, f"a new {worker}", node)
+        until(lambda done=done: rounds(node) > done + 3, f"rounds with the new {worker}", node)
+    # Some batch was generated while an update ran. The engine's log-probs crossed both processes: the ratio covers what that
+    # update changed. A step needs an informative rollout, which is rare at first.
+    until(lambda: any(abs(ratio - 1) > 1e-4 for ratio in ratios(node)), "a batch of one step ago", node)
     records = records_of(node)
     assert records[-1]["policy_version"] > 0
     assert {record["staleness"] for record in records} == {0, 1}
@@ -44,14 +52,12 @@ def ratios(node: LocalNode) -> list[float]:
     return [record["mismatch_ratio_mean"] for record in records_of(node) if record.get("num_steps")]
 
 
-def test_weights_handed_over_leave_no_file_behind(tmp_path: Path) -> None:
-    with LocalSwarm(tmp_path, 1, SEED, arguments=(*SPLIT, "--rounds", "3")) as swarm:
-        swarm.start()
-        node = swarm.nodes[0]
-        until(lambda: handed_over(node), "the folder of the weights", node)
-        until(lambda: not node.running, "the end of three rounds", node)
-        assert node.process is not None
-        assert node.process.returncode == 0
+def test_weights_handed_over_leave_no_file_behind(swarm: LocalSwarm) -> None:
+    node = swarm.nodes[0]
+    assert node.process is not None
+    assert handed_over(node)
+    swarm.stop(evaluate=False)
+    assert node.process.returncode == 0
     assert handed_over(node) == []
 
 
