@@ -1,5 +1,6 @@
 """For all tests: no judgement by the clock, one thread a process, and which worker of `make test` runs what."""
 
+import gc
 import os
 from typing import Any
 
@@ -12,6 +13,16 @@ settings.load_profile("no-clock")
 
 # Before torch is imported, here and in every child: the models are small, and other workers have the other cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Collecting makes objects that stay: a search of them for garbage finds none, and each later one would go through all of them.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
 
 # A node is five processes. One worker runs all swarms, one after another, and begins with them.
 SWARMS = ("tests/e2e/", "tests/experiment/swarms/")
