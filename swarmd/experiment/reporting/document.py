@@ -50,7 +50,7 @@ class Code(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A picture below the report's folder, once as PNG and once as SVG, with what it shows in words."""
+    """A PNG in the report's folder, with what it shows in words."""
 
     name: str
     caption: str
@@ -97,7 +97,7 @@ def _markdown(block: Block) -> str:
             fence = "`" * max(3, longest + 1)
             return f"{fence}text\n{text}\n{fence}"
         case Figure(name, caption):
-            return f"![{escaped(caption)}]({name}.png)\n\n{escaped(caption)} ([SVG]({name}.svg))"
+            return f"![{escaped(caption)}]({name}.png)\n\n{escaped(caption)}"
 
 
 def escaped(text: str) -> str:

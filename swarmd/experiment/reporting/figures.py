@@ -1,4 +1,4 @@
-"""What the report draws of each scenario: rewards apart by kind, ratios by horizon, datasets, seeds. `plots` does the drawing."""
+"""What the report draws of each scenario: rewards by kind, datasets, late joiners, specialised nodes. `plots` does the drawing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,7 +14,6 @@ from swarmd.experiment.reporting.hypotheses import (
     PAPER_BEST,
     PUBLISHED,
     SILO,
-    Hypothesis,
 )
 from swarmd.experiment.reporting.measures import (
     FRESH,
@@ -25,7 +24,7 @@ from swarmd.experiment.reporting.measures import (
     costs,
     foreign_curve,
 )
-from swarmd.experiment.reporting.plots import Line, Panel, Styles, draw_panels, draw_seeds
+from swarmd.experiment.reporting.plots import Line, Panel, Styles, draw_panels
 from swarmd.experiment.reporting.results import (
     Evaluations,
     Experiment,
@@ -33,7 +32,6 @@ from swarmd.experiment.reporting.results import (
     FinishedNode,
     dataset_names,
 )
-from swarmd.experiment.reporting.verdicts import Verdict, judge
 
 # Arms in one picture beside the two that all are compared with: more lines than seven cannot be followed.
 ARMS_MAX = 5
@@ -42,55 +40,39 @@ DATASETS_MAX = 9
 _POINTS = 121
 _BAND = "Lines are means over seeds, bands reach from the lowest to the highest seed."
 _ROLLING = "Fresh and training-set reward are means over the last rounds."
-_HORIZON = "Ratio of cumulative reward to that of {}, by the number of rounds it is taken over; bands are 95 % intervals."
-_SEEDS = (
-    "Every comparison: ratio (diamond), each seed's own (circles), 95 % interval (line), the claim's bar (upright stroke),"
-    " the published factor (cross)."
-)
 
 # A node's values at shares of its rounds, both rising in length alike.
 Series = Callable[[FinishedNode], tuple[Array, Array] | None]
 
 
-def scenario_figures(
-    experiment: Experiment, scenario: str, verdicts: Sequence[Verdict], directory: Path, prefix: str
-) -> tuple[list[Figure], dict[str, list[Panel]]]:
-    """Draws a scenario into `directory`; the blocks that show it, and the numbers that were drawn, by picture."""
+def scenario_figures(experiment: Experiment, scenario: str, directory: Path, prefix: str) -> list[Figure]:
+    """Draws a scenario into `directory`; the blocks that show it."""
     styles = Styles(_ordered(experiment.arms(scenario)))
     figures: list[Figure] = []
-    drawn: dict[str, list[Panel]] = {}
 
     def add(name: str, panels: list[Panel], caption: str) -> None:
         panels = [panel for panel in panels if panel.lines]
         if panels:
-            draw_panels(directory / f"{prefix}-{name}", panels, styles)
+            draw_panels(directory / f"{prefix}-{name}.png", panels, styles)
             figures.append(Figure(f"{prefix}-{name}", caption))
-            drawn[f"{prefix}-{name}"] = panels
 
-    for name, base, arms in groups(experiment.arms(scenario)):
+    for name, arms in groups(experiment.arms(scenario)):
         cells = {arm: list(experiment.of(scenario, arm).values()) for arm in arms}
         add(f"{name}-rewards", reward_panels(cells), f"Rewards apart by kind ({name}). {_ROLLING} {_BAND}")
-        others = [arm for arm in arms if arm != base]
-        add(f"{name}-horizon", horizon_panels(experiment, scenario, others, base), _HORIZON.format(base))
         add(f"{name}-datasets", dataset_panels(cells), f"Held-out reward of each dataset ({name}). {_BAND}")
         add(f"{name}-special", special_panels(cells), f"What this scenario is about ({name}). {_BAND}")
-    here = [v for v in verdicts if v.hypothesis.scenario == scenario and v.hypothesis.statistic == "ratio" and v.seeds]  # fmt: skip
-    if here:
-        name = f"{prefix}-seeds"
-        draw_seeds(directory / name, here)
-        figures.append(Figure(name, _SEEDS))
-    return figures, drawn
+    return figures
 
 
-def groups(arms: Sequence[str]) -> list[tuple[str, str, list[str]]]:
-    """Name, base of comparison and arms of each picture: the paper's with controls, then what else there is."""
+def groups(arms: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Name and arms of each picture: the paper's with controls, then what else there is."""
     paper = [arm for arm in (SILO, *PUBLISHED, *CONTROLS) if arm in arms]
-    found = [("paper", SILO, paper)] if paper else []
+    found = [("paper", paper)] if paper else []
     references = [arm for arm in (PAPER_BEST, SILO) if arm in arms]
     others = [arm for arm in arms if arm not in NAMED]
     for k in range(0, len(others), ARMS_MAX):
         number = f"-{k // ARMS_MAX + 1}" if len(others) > ARMS_MAX else ""
-        found.append((f"others{number}", PAPER_BEST, [*references, *others[k : k + ARMS_MAX]]))
+        found.append((f"others{number}", [*references, *others[k : k + ARMS_MAX]]))
     return found
 
 
@@ -118,31 +100,6 @@ def reward_panels(cells: dict[str, list[FinishedCell]]) -> list[Panel]:
         panel("informative share of own rollouts", _rolling_share("num_own_informative", "num_own"), top=1.0),
         panel("held-out: deviation over nodes", _held_out, over=_spread),
     ]
-
-
-def horizon_panels(experiment: Experiment, scenario: str, arms: Sequence[str], base: str) -> list[Panel]:
-    """Ratios to the base's cumulative reward as a function of the horizon."""
-    panels = []
-    for reward in (FRESH, HELD_OUT):
-        lines = []
-        for arm in arms:
-            verdict = judge(experiment, Hypothesis("", arm, base, reward, scenario=scenario))
-            at = [h for h in verdict.horizons if np.isfinite(h.estimate.effect)]
-            if at:
-                ends = [h.estimate.interval or (h.estimate.effect,) * 2 for h in at]
-                lines.append(
-                    Line(
-                        arm,
-                        np.array([h.rounds for h in at]),
-                        np.array([h.estimate.effect for h in at]),
-                        np.array([low for low, _ in ends]),
-                        np.array([high for _, high in ends]),
-                    )
-                )
-        title = f"cumulative {REWARDS[reward]} : that of {base}"
-        marks = [(1.0, "")] + ([(PUBLISHED[PAPER_BEST], "published, 4/4")] if base == SILO else [])
-        panels.append(Panel("rounds summed", title, lines, marks, logarithmic=True))
-    return panels
 
 
 def dataset_panels(cells: dict[str, list[FinishedCell]]) -> list[Panel]:

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from swarmd.experiment.reporting.curves import Array
-from swarmd.experiment.reporting.verdicts import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.typing import RcKeyType
 
@@ -29,7 +27,7 @@ _DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = (
 )
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
 _SETTINGS: "dict[RcKeyType, str | float]" = {
-    "svg.hashsalt": "swarmd", "svg.fonttype": "none", "font.size": 9,
+    "font.size": 9,
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
     "grid.alpha": 0.25, "grid.linewidth": 0.6, "legend.frameon": False, "figure.dpi": 110, "savefig.dpi": 110,
     "font.family": "DejaVu Sans", "path.simplify": True,
@@ -52,13 +50,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One measure: its lines, what its axes say, and values worth a horizontal line."""
+    """One measure: its lines, and what its axes say."""
 
     x: str
     y: str
     lines: Sequence[Line]
-    marks: Sequence[tuple[float, str]] = ()
-    logarithmic: bool = False
     top: float | None = None
 
 
@@ -83,7 +79,7 @@ class Styles:
 
 
 def draw_panels(path: Path, panels: Sequence[Panel], styles: Styles) -> None:
-    """Panels side by side, up to three in a row, with one legend below. Writes `path` as .png and .svg."""
+    """Panels side by side, up to three in a row, with one legend below, written to `path` as a PNG."""
     from matplotlib.lines import Line2D
 
     columns = min(3, len(panels))
@@ -107,45 +103,6 @@ def draw_panels(path: Path, panels: Sequence[Panel], styles: Styles) -> None:
             figure.legend(handles=handles, loc="lower center", ncols=min(in_a_row, len(arms)))
 
 
-def draw_seeds(path: Path, verdicts: Sequence[Verdict]) -> None:
-    """Every ratio with its interval and each seed's own ratio, one line a question, on a logarithmic axis."""
-    rows = [v for v in verdicts if v.estimate is not None and _positive(v.estimate.effect)]
-    labels = [row_label(v) for v in rows]
-    left = 0.3 + 0.073 * max(map(len, labels), default=0)
-    height = 0.26 * (len(rows) + 1)
-    with _figure(path, (left + 5.2, height + _MARGIN_BOTTOM + _MARGIN)) as figure:
-        axes = _axes(figure, left, _MARGIN_BOTTOM, 5.0, height)
-        for k, verdict in enumerate(rows):
-            _draw_verdict(axes, k, verdict)
-        axes.axvline(1.0, color="#777777", linewidth=0.8)
-        axes.set_xscale("log")
-        axes.set_yticks(range(len(rows)), [_plain(label) for label in labels])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-        _plain_ticks(axes.xaxis)
-        axes.set_xlabel("ratio (logarithmic)")
-
-
-def _draw_verdict(axes: "Axes", row: int, verdict: Verdict) -> None:
-    estimate, bar, published = verdict.estimate, verdict.hypothesis.bar, verdict.hypothesis.published
-    assert estimate is not None
-    if estimate.interval is not None:
-        low, high = (min(max(end, 1e-2), 1e2) for end in estimate.interval)
-        axes.plot([low, high], [row, row], color="#777777", linewidth=2.5, solid_capstyle="butt", zorder=1)
-    ratios = [p.a / p.b for p in verdict.seeds if p.a > 0 and p.b > 0]
-    axes.plot(
-        ratios, [row] * len(ratios), "o", markersize=4, color="#0072B2", markerfacecolor="none", zorder=3
-    )
-    axes.plot([estimate.effect], [row], "D", markersize=6, color="#000000", zorder=2)
-    axes.plot([bar], [row], "|", markersize=14, color="#D55E00", markeredgewidth=2, zorder=2)
-    if published is not None:
-        axes.plot([published], [row], "x", markersize=6, color="#009E73", zorder=2)
-
-
-def row_label(verdict: Verdict) -> str:
-    h = verdict.hypothesis
-    return f"{h.arm} : {h.against}, {h.measure.replace('_', ' ')} by {h.axis}"
-
-
 def _axes(figure: "Figure", left: float, bottom: float, width: float, height: float) -> "Axes":
     """Axes at a place in inches from the lower left."""
     whole_x, whole_y = figure.get_size_inches()
@@ -158,32 +115,11 @@ def _draw(axes: "Axes", panel: Panel, styles: Styles) -> None:
         every = max(1, len(line.x_P) // 6)
         axes.fill_between(line.x_P, line.low_P, line.high_P, color=style.color, alpha=0.1, linewidth=0)
         axes.plot(line.x_P, line.y_P, **style._asdict(), linewidth=1.4, markersize=4, markevery=every)
-    for value, text in panel.marks:
-        axes.axhline(value, color="#777777", linewidth=0.8, zorder=0)
-        if text:
-            at = ("axes fraction", "data")
-            axes.annotate(_plain(text), (0.01, value), xycoords=at, ha="left", va="bottom", fontsize=7)
     axes.locator_params(nbins=6)
     axes.set_xlabel(_plain(panel.x))
     axes.set_ylabel(_plain(panel.y))
-    if panel.logarithmic:
-        axes.set_yscale("log")
-        ends = [v for line in panel.lines for v in line.y_P if _positive(v)] + [v for v, _ in panel.marks]
-        # a band of three seeds can span decades: the axis follows the lines, not the bands
-        if ends:
-            axes.set_ylim(min(ends) / 1.6, max(ends) * 1.6)
-        _plain_ticks(axes.yaxis)
-    elif panel.lines:
+    if panel.lines:
         axes.set_ylim(0, panel.top)
-
-
-def _plain_ticks(axis: "Axis") -> None:
-    """Factors as people write them: 0.5, 1, 2."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    axis.set_major_locator(LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7.5), numticks=12))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_locator(NullLocator())
 
 
 @contextmanager
@@ -197,14 +133,9 @@ def _figure(path: Path, size: tuple[float, float]) -> Iterator["Figure"]:
         figure = Figure(figsize=size)
         FigureCanvasAgg(figure)
         yield figure
-        figure.savefig(path.with_name(path.name + ".png"), metadata={"Software": None})
-        figure.savefig(path.with_name(path.name + ".svg"), metadata={"Date": None, "Creator": None})
+        figure.savefig(path, metadata={"Software": None})
 
 
 def _plain(text: str) -> str:
     """Text that is drawn as it is: a dollar sign would begin a formula, a leading underscore hides a legend's entry."""
     return text.replace("$", r"\$").replace("_", " ")
-
-
-def _positive(value: float) -> bool:
-    return math.isfinite(value) and value > 0

@@ -1,16 +1,12 @@
-"""`swarmd experiment report`: report.md, report.html, results.json and pictures of a folder of cells; a rerun repeats."""
+"""`swarmd experiment report`: report.md, report.html and pictures of a folder of cells; a rerun repeats."""
 
 import importlib.util
-import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from swarmd.experiment.reporting.document import Block, Figure, Heading, Text, to_html, to_markdown
-from swarmd.experiment.reporting.numbers import document_of
-from swarmd.experiment.reporting.plots import Panel
 from swarmd.experiment.reporting.results import Experiment, read_experiment
 from swarmd.experiment.reporting.tables import scenario_tables
 from swarmd.experiment.reporting.texts import left_out, method, opening, repeat
@@ -39,7 +35,7 @@ def write_report(directory: Path, output: Path | None = None, seeds: Sequence[in
     found = verdicts(experiment)
     output = output or directory / "report"
     output.mkdir(parents=True, exist_ok=True)
-    pictures, drawn = _pictures(experiment, found, output)
+    pictures = _pictures(experiment, output)
     blocks: list[Block] = [*opening(experiment, seeds), *verdict_blocks(found)]
     for scenario in experiment.scenarios:
         blocks += [Heading(2, f"Scenario: {scenario}"), *scenario_tables(experiment, scenario)]
@@ -47,28 +43,19 @@ def write_report(directory: Path, output: Path | None = None, seeds: Sequence[in
     if not pictures:
         blocks.append(Text("No pictures: matplotlib is not installed (pip install 'swarmd[experiments]')."))
     blocks += [*method(found), *left_out(experiment), *repeat(experiment)]
-    document = strict(document_of(experiment, found, drawn))
-    _write(output / "results.json", json.dumps(document, indent=1, allow_nan=False) + "\n")
-    _write(output / "report.md", to_markdown(blocks))
-    _write(output / "report.html", to_html(blocks, output))
+    write_atomically(output / "report.md", to_markdown(blocks).encode())
+    write_atomically(output / "report.html", to_html(blocks, output).encode())
     return Report(experiment, found, output)
 
 
-def _pictures(
-    experiment: Experiment, found: list[Verdict], output: Path
-) -> tuple[dict[str, list[Figure]], dict[str, list[Panel]]]:
-    """The figures of each scenario, and what they show in numbers; nothing where matplotlib is missing: the report says so."""
+def _pictures(experiment: Experiment, output: Path) -> dict[str, list[Figure]]:
+    """The figures of each scenario; nothing where matplotlib is missing: the report says so."""
     if importlib.util.find_spec("matplotlib") is None:
-        return {}, {}
+        return {}
     from swarmd.experiment.reporting.figures import scenario_figures
 
-    pictures: dict[str, list[Figure]] = {}
-    drawn: dict[str, list[Panel]] = {}
     prefixes = file_names(experiment.scenarios)
-    for scenario in experiment.scenarios:
-        pictures[scenario], panels = scenario_figures(experiment, scenario, found, output, prefixes[scenario])
-        drawn |= panels
-    return pictures, drawn
+    return {name: scenario_figures(experiment, name, output, prefixes[name]) for name in experiment.scenarios}
 
 
 def file_names(scenarios: Sequence[str]) -> dict[str, str]:
@@ -80,18 +67,3 @@ def file_names(scenarios: Sequence[str]) -> dict[str, str]:
             plain += "-"
         names[scenario] = plain
     return names
-
-
-def strict(value: object) -> object:
-    """What JSON can hold: infinite values as text, those that are not numbers as null."""
-    if isinstance(value, dict):
-        return {str(key): strict(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "infinite" if value > 0 else "-infinite"
-    return value
-
-
-def _write(path: Path, text: str) -> None:
-    write_atomically(path, text.encode())

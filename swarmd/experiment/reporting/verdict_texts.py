@@ -7,7 +7,7 @@ from swarmd.experiment.reporting.document import Block, Heading, Items, Table, T
 from swarmd.experiment.reporting.hypotheses import DIFFERENCE, EACH_NODE
 from swarmd.experiment.reporting.measures import ROUND
 from swarmd.experiment.reporting.statistics import Estimate
-from swarmd.experiment.reporting.verdicts import HORIZONS_STATED, NOT_RUN, Verdict
+from swarmd.experiment.reporting.verdicts import HORIZONS, NOT_RUN, Verdict
 
 _READING = """
 An effect is the ratio of the first arm's value to the second's (or their difference, where said), paired by seed. A claim holds
@@ -16,8 +16,7 @@ covers the bar or when there are too few seeds. Ratios of cumulative rewards bel
 mostly who took off sooner: read them beside those of the end.
 """
 _HORIZONS = """
-Cumulative reward over the first part of the rounds alone, with 95 % intervals. The best horizon was chosen after looking at all
-of them: its ratio is biased upwards and its interval does not cover what it claims. It says where to look, in a new run.
+Cumulative reward over the first part of the rounds alone, with 95 % intervals.
 """
 
 
@@ -131,31 +130,20 @@ def _node_table(v: Verdict) -> list[Block]:
 
 
 def _horizons(run: Sequence[Verdict]) -> list[Block]:
-    """Ratios at parts of the rounds, with the best of all horizons, which is no evidence."""
+    """Ratios at parts of the rounds."""
     rows = []
     for v in run:
         if not v.horizons or v.hypothesis.axis != ROUND:
             continue
-        h, best = v.hypothesis, v.best_horizon
+        h = v.hypothesis
         row = [h.scenario, f"{h.arm} : {h.against}", h.measure]
-        for fraction in HORIZONS_STATED:
-            at = next(at for at in v.horizons if at.fraction == fraction)
-            row.append(f"{shown(at.estimate.effect, difference=False)} [{_short(at.estimate)}]")
-        row.append(
-            f"{shown(best.estimate.effect, difference=False)} [{_short(best.estimate)}] at {best.rounds:.0f}"
-            if best
-            else "–"
-        )
+        row += [f"{shown(at.estimate.effect, difference=False)} [{_short(at.estimate)}]" for at in v.horizons]
         if row not in rows:
             rows.append(row)
     if not rows:
         return []
-    head = ["scenario", "arms", "reward", *(f"{fraction:.0%} of the rounds" for fraction in HORIZONS_STATED)]
-    return [
-        Heading(3, "Ratios by horizon"),
-        Text(_HORIZONS),
-        Table([*head, "best horizon (chosen after the fact), at round"], rows),
-    ]
+    head = ["scenario", "arms", "reward", *(f"{fraction:.0%} of the rounds" for fraction in HORIZONS)]
+    return [Heading(3, "Ratios by horizon"), Text(_HORIZONS), Table(head, rows)]
 
 
 def _short(estimate: Estimate) -> str:

@@ -21,9 +21,8 @@ from swarmd.experiment.reporting.results import Experiment, FinishedCell
 from swarmd.experiment.reporting.statistics import Estimate
 
 HOLDS, FAILS, OPEN, NOT_RUN = "holds", "does not hold", "not decided", "not run"
-# Shares of the rounds at which a ratio is drawn, and at which it is stated. Earlier in a run the sums hold few rewards.
-HORIZONS = tuple(k / 20 for k in range(1, 21))
-HORIZONS_STATED = (0.25, 0.5, 0.75, 1.0)
+# Shares of the rounds at which a ratio is stated. Earlier in a run the sums hold few rewards.
+HORIZONS = (0.25, 0.5, 0.75, 1.0)
 # The share of its external rollouts that an arm may go without before the report says so. 2/6 went without 0.23, and a control that
 # was starved without 0.61.
 SHORT = 0.25
@@ -60,13 +59,6 @@ class Verdict:
     horizons: tuple[AtHorizon, ...] = ()
     nodes: tuple[tuple[str, Estimate], ...] = ()
     notes: tuple[str, ...] = field(default=())
-
-    @property
-    def best_horizon(self) -> AtHorizon | None:
-        """The horizon with the most favourable effect: chosen after the fact, so no evidence by itself."""
-        known = [at for at in self.horizons if math.isfinite(at.estimate.effect)]
-        sign = 1 if self.hypothesis.claim == LARGER else -1
-        return max(known, key=lambda at: sign * at.estimate.effect, default=None)
 
 
 def verdicts(experiment: Experiment) -> list[Verdict]:

@@ -1,8 +1,6 @@
 """The report as a person finds it: complete, linked, escaped, repeatable."""
 
-import json
 import re
-import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from swarmd.experiment.reporting.document import (
     to_html,
     to_markdown,
 )
-from swarmd.experiment.reporting.report import file_names, strict, write_report
+from swarmd.experiment.reporting.report import file_names, write_report
 from tests.experiment.reporting.synthetic import Synthetic, rising, write_experiment
 
 NASTY = "x|<script>`$y$` _z_"
@@ -49,16 +47,14 @@ def text_of(folder: Path, name: str) -> str:
 
 def test_markdown_links_only_to_pictures_that_are_there(folder: Path) -> None:
     links = re.findall(r"\]\(([^)]+)\)", text_of(folder, "report.md"))
-    assert len(links) >= 8
-    assert all((folder / "report" / link).is_file() for link in links)
+    assert len(links) >= 7
+    assert set(links) == {path.name for path in (folder / "report").glob("*.png")}
 
 
-def test_every_picture_is_a_png_and_a_drawing(folder: Path) -> None:
+def test_every_picture_is_a_png(folder: Path) -> None:
     pictures = sorted((folder / "report").glob("*.png"))
-    assert {path.stem for path in pictures} >= {"alike-paper-rewards", "alike-paper-horizon", "alike-seeds"}
-    for path in pictures:
-        assert path.read_bytes().startswith(b"\x89PNG")
-        assert ElementTree.parse(path.with_suffix(".svg")).getroot().tag.endswith("svg")
+    assert {path.stem for path in pictures} >= {"alike-paper-rewards", "late-paper-special"}
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
 
 
 class Page(HTMLParser):
@@ -102,25 +98,6 @@ def test_a_second_report_changes_nothing(folder: Path) -> None:
     assert {path.name: path.read_bytes() for path in (folder / "report").iterdir()} == before
 
 
-def test_the_file_of_numbers_is_strict_json_and_holds_them_all(folder: Path) -> None:
-    def refuse(constant: str) -> Any:
-        raise AssertionError(constant)
-
-    document = json.loads(text_of(folder, "results.json"), parse_constant=refuse)
-    assert (len(document["cells"]), len(document["left_out"])) == (13, 1)
-    (claim,) = (
-        v
-        for v in document["verdicts"]
-        if (v["scenario"], v["arm"], v["against"], v["measure"], v["axis"], v["bar"])
-        == ("alike", "4/4", "8/0", "held-out", "round", 1.0)
-    )
-    assert claim["state"] == "holds"
-    assert claim["estimate"]["interval"][0] < 1.6 < claim["estimate"]["interval"][1]
-    assert [pair["seed"] for pair in claim["seeds"]] == [0, 1, 2]
-    assert len(document["pictures"]["alike-paper-rewards"][0]["lines"]) == 2
-    assert document["experiment"]["manifest"]["digest"] == "ab" * 32
-
-
 def test_everything_to_repeat_it_is_there(folder: Path) -> None:
     text = text_of(folder, "report.md")
     for part in (
@@ -148,7 +125,7 @@ def test_where_matplotlib_is_missing_there_are_tables_and_a_word_of_it(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     write_report(folder, tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.md", "results.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.md"]
     assert "matplotlib is not installed" in (tmp_path / "report.md").read_text()
 
 
@@ -162,11 +139,6 @@ def test_one_seed_and_one_arm_still_make_a_report(tmp_path: Path) -> None:
 def test_scenarios_of_any_name_get_files_of_their_own() -> None:
     names = file_names(["../etc", "etc", "É", "ä", "like nodes"])
     assert list(names.values()) == ["etc", "etc-", "scenario", "scenario-", "like-nodes"]
-
-
-def test_numbers_that_json_lacks_are_written_otherwise() -> None:
-    found = strict({"a": [float("inf"), float("-inf"), float("nan"), 1.5], 2: (True, None)})
-    assert found == {"a": ["infinite", "-infinite", None, 1.5], "2": [True, None]}
 
 
 @pytest.mark.parametrize(
