@@ -62,7 +62,7 @@ def experiment() -> None:
     help="A setting of every arm; repeatable.",
 )
 @click.option("--again", is_flag=True, help="Redo cells that were done with other settings.")
-@click.option("--dry-run", is_flag=True, help="Print cells, settings, cost and time, and start nothing.")
+@click.option("--dry-run", is_flag=True, help="Print cells, settings and time, and start nothing.")
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 def run(**options: Any) -> None:
     """Run the cells of an experiment that are not done yet in DIR, then write the report.

@@ -85,10 +85,6 @@ class Cell:
                 f"cannot read {path}", why_unread(error), f"remove {directory}, and it is run again"
             ) from None
 
-    def to_json(self) -> str:
-        """What `cell.json` holds, in one line."""
-        return TypeAdapter(Cell).dump_json(self).decode()
-
     def save(self, directory: Path) -> None:
         """Write `cell.json`, at once or not at all."""
         directory.mkdir(parents=True, exist_ok=True)

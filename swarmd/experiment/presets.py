@@ -19,8 +19,6 @@ class Rates:
         update_tokens_s: tokens, prompts included, that an update takes a second.
         round_s: what each round costs besides: scoring, the optimizer's step, weights handed over.
         start_s: from the start of a cell to its first round.
-        parameters: of the model, for the FLOPs of an estimate.
-        origin: where these figures come from.
         one_device_each: each real node has an accelerator of its own, so that nodes run side by side.
     """
 
@@ -31,8 +29,6 @@ class Rates:
     update_tokens_s: float
     round_s: float
     start_s: float
-    parameters: float
-    origin: str
     one_device_each: bool = False
 
 
@@ -79,7 +75,7 @@ _TINY = {
     "evaluate.num_questions": "128",
     "evaluate.completions": "1",
 }
-# Of a core that others use too: 4 nodes, 40 rounds, mixes 8/0 to 2/6, from the seconds in their records. Half of it on a free core.
+# Measured on a core that others use: 4 nodes, 40 rounds, mixes 8/0 to 2/6, from the seconds in their records. Half on a free core.
 _TINY_RATES = Rates(
     prompt_tokens=12,
     completion_tokens=5,
@@ -88,8 +84,6 @@ _TINY_RATES = Rates(
     update_tokens_s=10_000,
     round_s=0.03,
     start_s=15,
-    parameters=0.4e6,
-    origin="measured on one core of a small virtual machine that others kept busy",
 )
 # Not measured: a card of the class of an A100. A step of a small model is bound by launches, not by arithmetic: 5 ms, for one
 # sequence as for a few hundred. An update reaches a third of 300 TFLOP/s at 6 FLOPs a parameter and token. A round's rest is
@@ -102,8 +96,6 @@ _PAPER_RATES = Rates(
     update_tokens_s=30_000,
     round_s=1.5,
     start_s=180,
-    parameters=0.494e9,
-    origin="assumed for a GPU of the class of an A100, NOT measured; every completion counted at its full length",
     one_device_each=True,
 )
 _CHOICES = (

@@ -14,7 +14,7 @@ from swarmd.experiment.cell import Cell, Runner
 from swarmd.experiment.presets import PRESETS, Preset
 from swarmd.experiment.running.cell_process import Command, cell_command
 from swarmd.experiment.running.cells import cells_of, waiting_cells
-from swarmd.experiment.running.cost import Pace, cell_cost, duration
+from swarmd.experiment.running.cost import Pace, cell_s, duration
 from swarmd.experiment.running.dry_run import describe, require_devices
 from swarmd.experiment.running.progress import Display
 from swarmd.experiment.running.provenance import write_provenance
@@ -152,7 +152,7 @@ def _opening(
     minutes: float | None,
 ) -> str:
     kept = f", {len(cells) - len(waiting)} are done already" if len(waiting) < len(cells) else ""
-    expected = sum(cell_cost(cell, preset).seconds for cell in waiting) / jobs
+    expected = sum(cell_s(cell, preset) for cell in waiting) / jobs
     budget = "" if minutes is None else f", at most {duration(minutes * 60)}"
     return (
         f"{len(cells)} cell{'s' * (len(cells) > 1)} of {preset.num_nodes} nodes and {preset.rounds} rounds in {root}{kept};"

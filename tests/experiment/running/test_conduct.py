@@ -1,7 +1,6 @@
 """`swarmd experiment run` from its words to its end: choices, refusals, the dry run, what is said at the end."""
 
 import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,8 @@ from click.testing import CliRunner
 from swarmd.cli.main import swarmd
 from swarmd.errors import ConfigError, NoDevice, StateError
 from swarmd.experiment.arms import ARMS
-from swarmd.experiment.cell import Cell, identity_seed
 from swarmd.experiment.presets import PRESETS
 from swarmd.experiment.running import conduct as module
-from swarmd.experiment.running.by_hand import start_commands
 from swarmd.experiment.running.cells import cells_of
 from swarmd.experiment.running.conduct import (
     Request,
@@ -23,9 +20,9 @@ from swarmd.experiment.running.conduct import (
     chosen_preset,
     conduct,
 )
+from swarmd.experiment.running.cost import duration
 from swarmd.experiment.running.dry_run import describe, require_devices
 from swarmd.protocol.manifest import load_manifest
-from swarmd.protocol.signing import Identity
 from tests.experiment.running.few import fake, quiet
 
 SMALL = Request("smoke", arms=("8/0,4/4",), seeds="0,1", rounds=3, num_nodes=2, jobs=2)
@@ -185,7 +182,7 @@ def test_a_dry_run_starts_nothing(tmp_path: Path) -> None:
     assert "alike 4/4 seed 1" in said
     assert "experience.mix=4/4" in said
     assert "This machine: has what it takes" in said
-    assert "core-hours" in said
+    assert "ESTIMATE: " in said
 
 
 def paper(num_gpus: int, **changes: Any) -> str:
@@ -210,14 +207,14 @@ def test_the_papers_setting_is_the_papers() -> None:
     assert all(name in said for name in names)
 
 
-def test_the_papers_cost_is_an_estimate_that_shows_its_assumptions() -> None:
-    said = paper(8)
-    # 8 nodes x 2000 rounds x 8 questions x 8 completions x 256 tokens
-    assert "262 M" in said
-    assert "ESTIMATE:" in said
-    assert "GPU-hours" in said
-    assert "NOT measured" in said
-    assert "at 200/s a sequence" in said
+def test_the_papers_time_is_an_estimate() -> None:
+    # start 180 s; a round: 1.28 s the longest completion, 8 x (8 x 256 + 300) tokens trained at 30,000/s, 1.5 s the rest;
+    # 21 evaluations of 256 x 256 tokens at 50,000/s
+    seconds = 180 + 2000 * (1.28 + 8 * 2348 / 30_000 + 1.5) + 21 * 65536 / 50_000
+    assert f"alike 4/4 seed 0  {duration(seconds)}" in paper(8)
+    assert f"ESTIMATE: {duration(2 * seconds)} with 1 cells at a time" in paper(
+        8
+    )  # 8/0 waits as long for its longest
 
 
 def test_what_the_paper_has_otherwise_or_does_not_state_is_listed_with_what_was_chosen() -> None:
@@ -241,37 +238,6 @@ def test_a_real_paper_run_needs_its_gpus() -> None:
     require_devices(replace(PRESETS["paper"], num_nodes=2), num_gpus=2)
     require_devices(replace(PRESETS["paper"], runner="simulation"), num_gpus=1)
     require_devices(PRESETS["laptop"], num_gpus=0)
-
-
-def test_nodes_by_hand_have_the_cells_settings_and_find_the_first() -> None:
-    preset = PRESETS["paper"]
-    (cell,) = cells_of(preset, [ARMS["4/4"]], [2], ["alike"])
-    lines = start_commands(cell, Path("runs/x"))
-    starts = [line for line in lines if line.startswith("swarmd start")]
-    assert len(starts) == 8
-    first = Identity.from_seed(identity_seed(2, 0)).peer_id
-    assert "--bootstrap" not in starts[0]
-    assert all(f"--bootstrap /ip4/ADDRESS-0/tcp/4810/p2p/{first}" in line for line in starts[1:])
-    for line in starts:
-        assert "--rounds 2000" in line
-        assert "--set experience.mix=4/4" in line
-        assert "--set policy.model=Qwen2.5-0.5B" in line
-    assert "--data-dir runs/x/cells/alike/4-4/seed-2/node-0 " in starts[0]
-
-
-def test_by_hand_ends_with_a_cell_that_a_report_can_read(tmp_path: Path) -> None:
-    (cell,) = cells_of(PRESETS["paper"], [ARMS["4/4"]], [2], ["alike"])
-    cell.folder(tmp_path).mkdir(parents=True)
-    subprocess.run(start_commands(cell, tmp_path)[-1], shell=True, check=True)
-    found = Cell.load(cell.folder(tmp_path))
-    assert (found.status, found.spec) == ("done", cell.spec)
-
-
-def test_an_identity_by_hand_is_that_of_the_cells_node(tmp_path: Path) -> None:
-    (cell,) = cells_of(PRESETS["smoke"], [ARMS["4/4"]], [2], ["alike"])
-    subprocess.run(start_commands(cell, tmp_path)[0], shell=True, check=True)
-    key = cell.folder(tmp_path) / "node-0" / "identity.key"
-    assert (key.read_bytes(), key.stat().st_mode & 0o777) == (identity_seed(2, 0), 0o600)
 
 
 # ---------------------------------------------------------------- the command
@@ -312,4 +278,4 @@ def test_a_real_dry_run_through_the_command(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("signal.signal", lambda number, handler: None)
     result = invoke("--preset", "paper", "--dry-run")
     assert result.exit_code == 0
-    assert "swarmd start --data-dir runs/by-hand/cells/alike/8-0/seed-0/node-7" in result.output
+    assert "alike 4/4 self seed 2" in result.output

@@ -7,7 +7,7 @@ import pytest
 from swarmd.experiment.arms import ARMS
 from swarmd.experiment.presets import PRESETS, Preset, Rates
 from swarmd.experiment.running.cells import Cell, cells_of
-from swarmd.experiment.running.cost import Pace, amount, cell_cost, duration
+from swarmd.experiment.running.cost import Pace, cell_s, duration
 
 RATES = Rates(
     prompt_tokens=10,
@@ -17,8 +17,6 @@ RATES = Rates(
     update_tokens_s=50,
     round_s=1.0,
     start_s=5.0,
-    parameters=1.0,
-    origin="made up",
 )
 SETTINGS = {
     "swarm.name": "tiny",
@@ -37,50 +35,37 @@ def cell(arm: str = "4/4", preset: Preset = PRESET, scenario: str = "alike", **s
     return cells_of(preset, [ARMS[arm]], [0], [scenario])[0]
 
 
-def test_tokens_are_questions_times_completions_times_length() -> None:
-    cost = cell_cost(cell(), PRESET)
-    assert cost.generated_tokens == 2 * 10 * 4 * 2 * 20
-    assert cost.trained_tokens == 2 * 10 * 8 * 2 * 20
-    # at the start, after rounds 4 and 8, and at the end
-    assert cost.evaluation_tokens == 2 * 4 * 10 * 20
-
-
 def test_seconds_follow_the_formula() -> None:
     # a round: 2 s for the longest, 1.6 s for all; update 320 + 80 tokens; evaluations 2 s each
     node = 10 * (2.0 + 400 / 50 + 1.0) + 4 * 2.0
-    assert cell_cost(cell(), PRESET).seconds == pytest.approx(2 * node + 5)
-
-
-def test_flops_are_two_and_six_a_parameter_and_token() -> None:
-    rounds = 10 * (2 * (160 + 40) + 6 * (320 + 80))
-    evaluations = 4 * 2 * (200 + 100)
-    assert cell_cost(cell(), PRESET).flops == pytest.approx(2 * (rounds + evaluations))
+    assert cell_s(cell(), PRESET) == pytest.approx(2 * node + 5)
 
 
 def test_with_a_device_for_each_node_they_run_side_by_side() -> None:
     preset = replace(PRESET, runner="processes", rates=replace(RATES, one_device_each=True))
-    alone, together = cell_cost(cell(), PRESET), cell_cost(cell(preset=preset), preset)
-    assert together.seconds == pytest.approx((alone.seconds - 5) / 2 + 5)
-    assert together.device_seconds == pytest.approx(2 * together.seconds)
+    alone, together = cell_s(cell(), PRESET), cell_s(cell(preset=preset), preset)
+    assert together == pytest.approx((alone - 5) / 2 + 5)
 
 
 def test_dynamic_sampling_counts_at_its_limit() -> None:
-    plain, dynamic = cell_cost(cell("8/0"), PRESET), cell_cost(cell("8/0 dynamic"), PRESET)
-    assert dynamic.generated_tokens == 2 * plain.generated_tokens
-    assert dynamic.trained_tokens == plain.trained_tokens
+    # twice 320 tokens at 100/s instead of 320, of two nodes in ten rounds
+    plain, dynamic = cell_s(cell("8/0"), PRESET), cell_s(cell("8/0 dynamic"), PRESET)
+    assert dynamic - plain == pytest.approx(2 * 10 * 3.2)
 
 
 def test_no_evaluation_costs_nothing() -> None:
-    assert cell_cost(cell(evaluate__num_questions="0"), PRESET).evaluation_tokens == 0
+    assert cell_s(cell(evaluate__num_questions="0"), PRESET) == pytest.approx(2 * 10 * 11.0 + 5)
 
 
 def test_who_waits_for_a_late_joiner_does_more_rounds_and_the_joiner_as_many_again() -> None:
-    late = cell_cost(cell(scenario="late"), PRESET)
-    assert late.generated_tokens == (15 + 20) * 4 * 2 * 20
+    late = cell_s(cell(scenario="late", evaluate__num_questions="0"), PRESET)
+    assert late == pytest.approx((15 + 20) * 11.0 + 5)
 
 
 def test_a_short_token_limit_shortens_completions() -> None:
-    assert cell_cost(cell(policy__tokens_max="5"), PRESET).generated_tokens == 2 * 10 * 4 * 2 * 5
+    # a round: 0.5 s for the longest, 0.4 s for all; update 8 x (2 x 5 + 10) tokens; evaluations 0.5 s each
+    node = 10 * (0.5 + 160 / 50 + 1.0) + 4 * 0.5
+    assert cell_s(cell(policy__tokens_max="5"), PRESET) == pytest.approx(2 * node + 5)
 
 
 def test_the_pace_is_the_median_of_what_finished_cells_took() -> None:
@@ -97,10 +82,3 @@ def test_the_pace_is_the_median_of_what_finished_cells_took() -> None:
 )
 def test_durations_are_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(0, "0"), (950, "950"), (1_300_000, "1.3 M"), (42e12, "42 T"), (4.4e18, "4.4 E")]
-)
-def test_amounts_have_three_digits(number: float, text: str) -> None:
-    assert amount(number) == text
