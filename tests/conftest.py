@@ -24,18 +24,22 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-# A node is five processes. One worker runs all swarms, one after another, and begins with them.
-SWARMS = ("tests/e2e/", "tests/experiment/swarms/")
+# A node is five processes. One worker runs all swarms of several nodes, one after another, and begins with them. The others
+# begin with nodes alone and experiments: whatever takes long has company until the end.
+SWARMS = tuple(
+    f"tests/e2e/test_{name}.py" for name in ("swarm", "demo", "contribute", "unlike_nodes", "weightings")
+)
+NODES = ("tests/e2e/", "tests/experiment/swarms/")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):  # one of several workers
-        items.sort(key=lambda item: not item.nodeid.startswith(SWARMS))
+        items.sort(key=lambda item: (not item.nodeid.startswith(SWARMS), not item.nodeid.startswith(NODES)))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One worker runs a whole file, whose tests share fixtures. One worker runs all swarms."""
+    """One worker runs a whole file, whose tests share fixtures. One worker runs all swarms of several nodes."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling

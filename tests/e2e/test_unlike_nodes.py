@@ -1,6 +1,7 @@
 """Two real nodes with different model sizes and different tokenizers: each trains on the other's text."""
 
 import json
+import math
 from pathlib import Path
 
 import torch
@@ -44,6 +45,11 @@ def build(folder: Path, tokenizer: object, *, hidden: int, layers: int) -> int:
         eos_token_id=tokenizer.eos_token_id,  # type: ignore[attr-defined]
     )
     model = Qwen2ForCausalLM(config)
+    # One token in twenty ends a text: most fit the other's limit in the other's tokens. A text that has to be cut trains nobody.
+    with torch.no_grad():
+        model.get_input_embeddings().weight[:, 0] = 1.0
+        model.lm_head.weight[:, 0] = 0.0
+        model.lm_head.weight[tokenizer.eos_token_id, 0] = math.log(len(tokenizer) / 20) / math.sqrt(hidden)  # type: ignore[attr-defined,arg-type]
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)  # type: ignore[attr-defined]
     return int(sum(parameter.numel() for parameter in model.parameters()))
