@@ -28,8 +28,12 @@ class Hold:
         self._held_s_max = held_s_max if told else held_s_max * UNTOLD
 
     def held_s(self) -> float:
-        """Seconds held so far. A process that is gone, or that the system tells nothing of, counts as never waiting for a core."""
-        return max(0.0, time.monotonic() - self._began - (self._waiting_s() - self._waited_s))
+        """Seconds held so far, at least those computed. A process that is gone, or unknown to the system, counts as never waiting.
+
+        Worker and reader can wait at once, for each other's core among others: the sum of both may be more than has passed.
+        """
+        waited_s = self._waiting_s() - self._waited_s
+        return max(0.0, time.monotonic() - self._began - waited_s, _schedstat(self._worker)[0])
 
     def until(self) -> float:
         """Until when to wait for the worker's next words.
@@ -48,10 +52,12 @@ class Hold:
 
     def _waiting_s(self) -> float:
         """Seconds for which the worker, or this thread that reads what it writes, was ready and had no core."""
-        return _waiting_s(self._worker) + _waiting_s("/proc/thread-self/schedstat")
+        return _schedstat(self._worker)[1] + _schedstat("/proc/thread-self/schedstat")[1]
 
 
-def _waiting_s(path: str) -> float:
+def _schedstat(path: str) -> tuple[float, float]:
+    """Seconds computed, and seconds waited for a core."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(path) as file:
-        return int(file.read().split()[1]) / 1e9
-    return 0.0
+        computed, waited = file.read().split()[:2]
+        return int(computed) / 1e9, int(waited) / 1e9
+    return 0.0, 0.0
