@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-ingest chaos attack sybils fuzz fuzz-http clean
+.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest chaos attack sybils fuzz fuzz-http clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -63,6 +63,9 @@ bench-update: $(VENV)/.dev ## the update against TRL's: ratio, gradient error, m
 
 bench-round: $(VENV)/.dev ## a round, generation and update, against a serial loop with transformers and TRL
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_round
+
+bench-checkpoint: $(VENV)/.dev ## checkpoints of half a billion parameters beside rounds: what a round waits, what is written; 20 GiB of memory, a quarter of an hour
+	@$(BIN)/python -m tests.bench.bench_checkpoint
 
 bench-generate: $(VENV)/.dev ## our generation against transformers' generate, and vLLM through our worker against vLLM itself
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_generate

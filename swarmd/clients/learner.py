@@ -6,12 +6,22 @@ A round counts from the moment at which its checkpoint is on disk. A process tha
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import trio
 
 from swarmd.clients.generator import HAND_OVER_S, HANG_S, Generator
-from swarmd.clients.policy import PolicyInfo, PolicyOps, Published, RolledBack, Saved, State, Updated
+from swarmd.clients.policy import (
+    PolicyInfo,
+    PolicyOps,
+    Published,
+    RolledBack,
+    Save,
+    Saved,
+    State,
+    Updated,
+)
 from swarmd.clients.worker import Worker, ask
 from swarmd.errors import ChildDied, LocalError
 from swarmd.experience.rollouts import ScoredRollout
@@ -24,7 +34,21 @@ ATTEMPTS_MAX = 3
 RETRY_S = 1.0
 
 Answer = TypeVar("Answer", Updated, RolledBack)
-Resumed = Callable[[PolicyInfo], None]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A round as a learner is asked for it.
+
+    `policy_version` is the one that it goes on from: a process that has another has lost rounds, and refuses. `resumed` then
+    hears what it has, as it does when the process dies.
+    """
+
+    round: int
+    policy_version: int
+    state: State
+    save: Save
+    resumed: Callable[[PolicyInfo], None]
 
 
 @dataclass(frozen=True)
@@ -33,53 +57,45 @@ class Learner:
 
     worker: Worker
 
-    async def update(
-        self,
-        rollouts: Sequence[ScoredRollout],
-        round: int,
-        *,
-        state: Callable[[], State],
-        checkpoint: bool,
-        resumed: Resumed,
-    ) -> Updated:
-        """One round's update. `resumed` hears what a process that died goes on from, before `state` is asked again."""
+    async def update(self, rollouts: Sequence[ScoredRollout], turn: Callable[[], Turn]) -> Updated:
+        """One round's update. `turn` is asked before each attempt."""
 
-        async def attempt() -> Updated:
+        return await self._once(turn, partial(self._update, rollouts), Updated)
+
+    async def rollback(self, to_round: int | None, turn: Callable[[], Turn]) -> RolledBack:
+        """Go back to an earlier round's checkpoint, as a round of its own. Raises StateError when that cannot be used."""
+
+        async def attempt(now: Turn) -> RolledBack:
             return await ask(
                 self.worker,
                 HANG_S,
-                PolicyOps.update,
-                rollouts=rollouts,
-                round=round,
-                state=state(),
-                checkpoint=checkpoint,
+                PolicyOps.rollback,
+                to_round=to_round,
+                round=now.round,
+                state=now.state,
             )
 
-        return await self._once(round, attempt, resumed, Updated)
+        return await self._once(turn, attempt, RolledBack)
 
-    async def rollback(self, to_round: int | None, round: int, *, state: Callable[[], State]) -> RolledBack:
-        """Go back to an earlier round's checkpoint, as a round of its own. Raises StateError when that cannot be used."""
+    async def save(self, turn: Turn) -> Saved:
+        """A checkpoint of a round that has none. Raises ChildDied when that round is lost with its process."""
+        try:
+            return (await self._update((), turn)).saved
+        except ChildDied:
+            turn.resumed(await self.resumed())
+            raise
 
-        async def attempt() -> RolledBack:
-            return await ask(
-                self.worker, HANG_S, PolicyOps.rollback, to_round=to_round, round=round, state=state()
-            )
-
-        return await self._once(round, attempt, lambda info: None, RolledBack)
-
-    async def save(self, round: int, state: State) -> Saved:
-        """A checkpoint of a round that has none."""
-        rollouts: list[ScoredRollout] = []
-        updated = await ask(
+    async def _update(self, rollouts: Sequence[ScoredRollout], turn: Turn) -> Updated:
+        return await ask(
             self.worker,
             HANG_S,
             PolicyOps.update,
             rollouts=rollouts,
-            round=round,
-            state=state,
-            checkpoint=True,
+            round=turn.round,
+            policy_version=turn.policy_version,
+            state=turn.state,
+            save=turn.save,
         )
-        return updated.saved
 
     async def publish_weights(self, directory: str) -> Published:
         """Write the newest weights to a file in `directory`."""
@@ -95,22 +111,24 @@ class Learner:
 
     async def _once(
         self,
-        round: int,
-        attempt: Callable[[], Awaitable[Answer]],
-        resumed: Resumed,
+        turn: Callable[[], Turn],
+        attempt: Callable[[Turn], Awaitable[Answer]],
         answer: Callable[[int, Saved], Answer],
     ) -> Answer:
         """Repeat an attempt whose process died, unless that process's checkpoint shows that the attempt had succeeded."""
         for number in range(1, ATTEMPTS_MAX + 1):
+            now = turn()
             try:
-                return await attempt()
+                return await attempt(now)
             except ChildDied as error:
-                log.warning("the update process was lost in round %d (attempt %d): %s", round, number, error)
+                log.warning(
+                    "the update process was lost in round %d (attempt %d): %s", now.round, number, error
+                )
                 info = await self.resumed()
-                resumed(info)
-                if info.state.get("round") == round:
-                    return answer(info.policy_version, Saved(info.resumed_from))
-        raise LocalError(f"the update process died {ATTEMPTS_MAX} times in round {round}")
+                now.resumed(info)
+                if info.state.get("round") == now.round:
+                    return answer(info.policy_version, Saved(now.round, info.resumed_from))
+        raise LocalError(f"the update process died {ATTEMPTS_MAX} times in round {now.round}")
 
 
 @dataclass(frozen=True)

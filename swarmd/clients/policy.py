@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from swarmd.clients.update_stats import UpdateStats
 from swarmd.errors import Failure
@@ -47,12 +47,24 @@ class Generated(NamedTuple):
         return sum(completion.num_tokens for completions in self.completions_RG for completion in completions)
 
 
-class Saved(NamedTuple):
-    """A checkpoint's name, or why there is none; neither where none was asked for."""
+Save = Literal["no", "background", "now"]
+"""Whether a round gets a checkpoint: none, one whose fate a later answer tells, or one before the answer."""
 
+
+class Saved(NamedTuple):
+    """The checkpoint of a round, by name, or why there is none. Neither, where none was asked for or none is finished.
+
+    Attributes:
+        round: the round, which is an earlier one than the answer's where the checkpoint was written in the background.
+        seconds: from its beginning until it was on disk; `seconds_held` of these the process could not train.
+    """
+
+    round: int | None = None
     checkpoint: str | None = None
     failure: Failure | None = None
     seconds: float | None = None
+    size_bytes: int = 0
+    seconds_held: float | None = None
 
     def to_record(self) -> dict[str, object]:
         """Its part of a round's record."""
@@ -61,6 +73,7 @@ class Saved(NamedTuple):
             record["checkpoint_error"] = self.failure._asdict()
         if self.seconds is not None:
             record["seconds_checkpoint"] = self.seconds
+            record["seconds_checkpoint_held"] = self.seconds_held
         return record
 
 
@@ -141,9 +154,17 @@ class PolicyOps(Protocol):
         """So many completions for each prompt."""
 
     def update(
-        self, rollouts: Sequence[ScoredRollout], round: int, state: State, checkpoint: bool
+        self,
+        rollouts: Sequence[ScoredRollout],
+        round: int,
+        state: State,
+        save: Save,
+        policy_version: int | None = None,
     ) -> Updated:
-        """One update on a round's rollouts, then perhaps a checkpoint with `state`; without rollouts only the checkpoint."""
+        """One update on a round's rollouts, then perhaps a checkpoint with `state`; without rollouts only the checkpoint.
+
+        Raises ChildDied when the process is not at `policy_version`: an earlier process is gone, and rounds with it.
+        """
 
     def rollback(self, to_round: int | None, round: int, state: State) -> RolledBack:
         """Take weights and optimizer of an earlier round's checkpoint, and write a checkpoint of this round at once."""

@@ -133,8 +133,18 @@ class EvaluateSettings(Section):
 class CheckpointSettings(Section):
     """How often the state is written down, and how much is kept."""
 
-    every_rounds: int = Field(
-        1, ge=1, description="Rounds between checkpoints; a crash loses at most so many."
+    every_rounds: int = Field(1, ge=1, description="At least so many rounds from one checkpoint to the next.")
+    interval_s: float = Field(
+        -1.0,
+        ge=-1,
+        description="Seconds from one checkpoint to the next; a crash loses at most the rounds since the last. 0: in every round"
+        " (of `every_rounds`), and training waits for the disk. -1: 0 for checkpoints up to 64 MiB, such as those of `tiny`, else"
+        " 900, written in the background. A round that the canary found good gets one from two thirds of it on.",
+    )
+    gb_per_day_max: float = Field(
+        1000.0,
+        ge=0,
+        description="Most gigabytes of checkpoints a day; the interval grows until they keep to it. 0: no limit.",
     )
     keep: int = Field(2, ge=1, le=100, description="Checkpoints kept.")
 

@@ -1,21 +1,22 @@
 """Training: the learner's rounds. An update or a return to an earlier round counts once, although the learner's process may die.
 
 The round's number, and everything else a restarted node needs to go on, is written into the checkpoint by the child that holds the
-weights. A round counts from the moment at which that checkpoint's directory is renamed.
+weights. A round is safe from the moment at which a checkpoint of it, or of a later one, has its directory renamed. Rounds after the
+newest checkpoint are lost with the child: the count of rounds goes back with the weights, and the operator is told.
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import trio
 
-from swarmd.clients.learner import Learner
-from swarmd.clients.policy import PolicyInfo, RolledBack, Saved, State, Updated
+from swarmd.clients.learner import Learner, Turn
+from swarmd.clients.policy import PolicyInfo, RolledBack, Save, Saved, State, Updated
 from swarmd.errors import LocalError
 from swarmd.experience.rollouts import ScoredRollout
-from swarmd.loops.ports import NowMs
+from swarmd.loops.pace import Pace
+from swarmd.loops.ports import NowMs, Say
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest
@@ -28,8 +29,9 @@ class Training:
     """The learner, its checkpoints, and the weights that generation gets of it.
 
     `bring` brings new weights to a generation child that does not share them. `remembered` is the canary's part of a checkpoint's
-    state, and `resumed` hears what a learner that died under an update goes on from. `saved_round` is the newest round on disk,
-    `handed_over` whether generation has the newest weights.
+    state; `resumed` hears what a learner that died goes on from, and `unsaved` of a round whose checkpoint was begun and failed.
+    `saved_round` is the newest round on disk, `saving_round` one whose checkpoint is being written, `handed_over` whether
+    generation has the newest weights.
     """
 
     learner: Learner
@@ -37,12 +39,15 @@ class Training:
     progress: Progress
     metrics: Metrics
     now_ms: NowMs
-    checkpoint_every_rounds: int
+    say: Say
+    pace: Pace
     rounds_max: int | None
     bring: Callable[[], Awaitable[bool]] | None
     remembered: Callable[[], State]
     resumed: Callable[[PolicyInfo], None]
+    unsaved: Callable[[int], None]
     saved_round: int | None = None
+    saving_round: int | None = None
     handed_over: bool = True
 
     async def step(self, training_set: Sequence[ScoredRollout]) -> Updated:
@@ -51,15 +56,8 @@ class Training:
         Raises:
             LocalError: the round failed; the policy is as it was.
         """
-        number = self.progress.round + 1
-        updated = await self.learner.update(
-            training_set,
-            number,
-            state=partial(self._state, number),
-            checkpoint=number % self.checkpoint_every_rounds == 0 or number == self.rounds_max,
-            resumed=self._update_died,
-        )
-        await self._count(number, updated)
+        updated = await self.learner.update(training_set, self._next)
+        await self._count(updated)
         return updated
 
     async def go_back(self, to_round: int | None) -> RolledBack:
@@ -69,27 +67,28 @@ class Training:
             StateError: there is no such checkpoint any more.
             LocalError: the round failed; the policy is as it was.
         """
-        number = self.progress.round + 1
-        answer = await self.learner.rollback(to_round, number, state=partial(self._state, number))
-        await self._count(number, answer)
+        self.pace.begun(trio.current_time())
+        answer = await self.learner.rollback(to_round, lambda: self._turn(self.progress.round + 1, "now"))
+        await self._count(answer)
         return answer
 
-    async def save(self) -> bool:
-        """Write a checkpoint of the round as it is, unless there is one; whether there is."""
-        number = self.progress.round
-        if self.saved_round == number:
+    async def save_good(self) -> bool:
+        """A checkpoint of a round that the canary found good, as soon as its turn comes; whether there is one, or will be."""
+        number, now_s = self.progress.round, trio.current_time()
+        if number in (self.saved_round, self.saving_round):
+            self.pace.good_s = now_s
             return True
-        try:
-            saved = await self.learner.save(number, self._state(number))
-        except LocalError as error:
-            self.progress.shown.checkpoint_error = error
+        if self.saving_round is not None or not self.pace.good_due(now_s):
             return False
-        self._count_checkpoint(number, saved)
-        return self.saved_round == number
+        return await self._save("background" if self.pace.background else "now", good=True)
+
+    async def save(self) -> bool:
+        """A checkpoint of the round as it is, on disk at once, unless it has one; whether it has."""
+        return self.saved_round == self.progress.round or await self._save("now")
 
     async def save_last(self) -> None:
-        """Write a checkpoint of the last round, where checkpoints are written less often than every round."""
-        if self.checkpoint_every_rounds > 1 and self.progress.history.rounds:
+        """A checkpoint of the last round, where not every round has one."""
+        if (self.pace.every_rounds > 1 or self.pace.background) and self.progress.history.rounds:
             await self.save()
 
     async def hand_over(self) -> None:
@@ -108,10 +107,50 @@ class Training:
             LocalError: the learner does not answer.
         """
         now = await self.learner.about()
-        return now if now.policy_version < version else None
+        if now.policy_version >= version:
+            return None
+        self._went_back(now)
+        return now
 
-    def _update_died(self, info: PolicyInfo) -> None:
+    def _next(self) -> Turn:
+        """The next round as the learner is asked for it; again after each death of the learner, which may lose rounds."""
+        number, now_s = self.progress.round + 1, trio.current_time()
+        save: Save = "no"
+        if number == self.rounds_max:
+            save = "now"
+        elif self.saving_round is None and self.pace.due(number, now_s):
+            save = "background" if self.pace.background else "now"
+            self._begun(number, save, now_s)
+        return self._turn(number, save)
+
+    def _turn(self, number: int, save: Save) -> Turn:
+        return Turn(number, self.progress.policy_version, self._state(number), save, self._went_back)
+
+    async def _save(self, save: Save, *, good: bool = False) -> bool:
+        number = self.progress.round
+        self._begun(number, save, trio.current_time(), good=good)
+        try:
+            saved = await self.learner.save(self._turn(number, save))
+        except LocalError as error:
+            self.saving_round = None
+            self.progress.shown.checkpoint_error = error
+            return False
+        self._count_checkpoint(saved)
+        return number in (self.saved_round, self.saving_round)
+
+    def _begun(self, number: int, save: Save, now_s: float, *, good: bool = False) -> None:
+        self.pace.begun(now_s, good=good)
+        self.saving_round = number if save == "background" else self.saving_round
+
+    def _went_back(self, info: PolicyInfo) -> None:
+        """The learner died, and goes on from its newest checkpoint: so does the count of rounds."""
+        self.saving_round = None
         self.progress.policy_version = info.policy_version
+        resumed_round = int(info.state.get("round", 0))
+        if (num_lost := self.progress.round - resumed_round) > 0:
+            self.progress.round = resumed_round
+            self.metrics.rounds_lost.inc(num_lost)
+            self.say(lost_line(resumed_round, num_lost, "the process that updates died"))
         self.resumed(info)
 
     def _state(self, number: int) -> State:
@@ -123,17 +162,33 @@ class Training:
             **self.progress.history.to_state(),
         }
 
-    async def _count(self, number: int, answer: Updated | RolledBack) -> None:
-        self.progress.round, self.progress.policy_version = number, answer.policy_version
-        self._count_checkpoint(number, answer.saved)
+    async def _count(self, answer: Updated | RolledBack) -> None:
+        self.progress.round += 1
+        self.progress.policy_version = answer.policy_version
+        self._count_checkpoint(answer.saved)
         await self.hand_over()
 
-    def _count_checkpoint(self, number: int, saved: Saved) -> None:
+    def _count_checkpoint(self, saved: Saved) -> None:
+        if saved.round is None:
+            return
+        if self.saving_round is not None and saved.round >= self.saving_round:
+            self.saving_round = None
         if saved.checkpoint:
             self.metrics.checkpoint_last.set(self.now_ms() / 1000)
             self.metrics.checkpoint_saves.labels("ok").inc()
-            self.progress.shown.checkpoint_error, self.saved_round = None, number
+            self.metrics.checkpoint_bytes.inc(saved.size_bytes)
+            self.metrics.checkpoint_held.inc(saved.seconds_held or 0.0)
+            self.progress.shown.checkpoint_error, self.saved_round = None, saved.round
         elif saved.failure:
             self.metrics.checkpoint_saves.labels("failed").inc()
             self.progress.shown.checkpoint_error = saved.failure.error()
-            log.warning("round %d has no checkpoint: %s", number, self.progress.shown.checkpoint_error)
+            self.unsaved(saved.round)
+            log.warning("round %d has no checkpoint: %s", saved.round, self.progress.shown.checkpoint_error)
+
+
+def lost_line(resumed_round: int, num_lost: int, why: str) -> str:
+    """What a person is told of lost rounds."""
+    rounds = (
+        f"round {resumed_round + 1}" if num_lost == 1 else f"{num_lost} rounds after round {resumed_round}"
+    )
+    return f"! lost       {rounds}: {why}, and the newest checkpoint is of round {resumed_round}"

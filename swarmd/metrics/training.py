@@ -58,6 +58,13 @@ class TrainingMetrics(Series):
         )
         self.checkpoint_last = self._gauge("checkpoint_last_timestamp_seconds", "Last good checkpoint.")
         self.checkpoint_saves = self._counter("checkpoint_saves", "Checkpoint writes.", result=SAVE_RESULTS)
+        self.checkpoint_bytes = self._counter("checkpoint_written_bytes", "Bytes of checkpoints written.")
+        self.checkpoint_held = self._counter(
+            "checkpoint_held_seconds", "Seconds that training waited for checkpoints."
+        )
+        self.rounds_lost = self._counter(
+            "train_rounds_lost", "Rounds lost with a process, after the newest checkpoint."
+        )
 
     def _make_externals(self) -> None:
         """What external rollouts did to the last update, and the gap between engine and trainer."""

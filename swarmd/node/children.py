@@ -15,15 +15,12 @@ from swarmd.clients.network import NetworkInfo
 from swarmd.clients.policy import PolicyInfo
 from swarmd.clients.scorer import ScorerInfo
 from swarmd.config import Config
-from swarmd.errors import ConfigError, DiskFull
+from swarmd.errors import ConfigError
 from swarmd.files.datadir import DataDir
 from swarmd.policy.model.folder import ResolvedModel
 from swarmd.processes.supervise import ChildSpec
 from swarmd.processes.values import typed
 from swarmd.protocol.manifest import Manifest
-
-# A checkpoint holds fp32 weights and two moments of the same size; what the policy room leaves free comes on top.
-CHECKPOINT_BYTES_PER_PARAMETER, RESERVE_BYTES = 12, 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -165,19 +162,9 @@ def network_spec(
     )
 
 
-def require_space(data_dir: DataDir, model: ResolvedModel) -> None:
-    """Refuse to start where not even one checkpoint fits. Raises DiskFull with the need and the directory."""
-    need = CHECKPOINT_BYTES_PER_PARAMETER * (model.num_parameters or 0) + RESERVE_BYTES
-    free = shutil.disk_usage(data_dir.root).free
-    if free < need:
-        raise DiskFull(
-            f"{data_dir.root} has {free / 2**20:.0f} MiB free, and one checkpoint needs {need / 2**20:.0f}",
-            "weights, both optimizer moments and some room for the buffer",
-            "free some space, or put the state elsewhere with --data-dir",
-        )
-
-
-def weights_directory(data_dir: DataDir, model: ResolvedModel, peer_id: str) -> Path:
+def weights_directory(
+    data_dir: DataDir, model: ResolvedModel, peer_id: str, *, element_bytes: int = 4
+) -> Path:
     """Where a split placement hands weights over: memory, where there is a memory file system with room for two versions.
 
     A killed node leaves its folder behind, with weights in memory that nobody else frees: the same node's next start does. It holds
@@ -188,7 +175,7 @@ def weights_directory(data_dir: DataDir, model: ResolvedModel, peer_id: str) -> 
         shutil.rmtree(left, ignore_errors=True)
     shared, parent = Path("/dev/shm"), data_dir.root
     if shared.is_dir() and os.access(shared, os.W_OK):
-        size_bytes = 4 * (model.num_parameters or 0)
+        size_bytes = element_bytes * (model.num_parameters or 0)
         if shutil.disk_usage(shared).free > 2 * size_bytes + 2**24:
             parent = shared
     return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))

@@ -27,7 +27,9 @@ from swarmd.loops.generate import OwnRollouts
 from swarmd.loops.observe import measure_lag
 from swarmd.loops.ports import Say
 from swarmd.loops.share import OUTBOX_MAX
+from swarmd.loops.training import lost_line
 from swarmd.node.api import Api
+from swarmd.node.checkpoints import last_round
 from swarmd.node.children import child_specs, summary
 from swarmd.node.events import heard
 from swarmd.node.parts import Node, build
@@ -201,8 +203,12 @@ async def _start_children(node: Node, children: dict[str, Child], nursery: trio.
         for name in children:
             starting.start_soon(start, name)
     node.progress.resume(node.resumed.state, node.resumed.policy_version)
-    if node.progress.round:
-        node.say(f"✓ resumed    after round {node.progress.round}")
+    round = node.progress.round
+    if round:
+        node.say(f"✓ resumed    after round {round}")
+    if (num_lost := last_round(node.data_dir) - round) > 0:
+        node.metrics.rounds_lost.inc(num_lost)
+        node.say(lost_line(round, num_lost, "the last run did not end in order"))
 
 
 async def _signals(node: Node, everything: trio.CancelScope) -> None:

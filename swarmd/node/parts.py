@@ -19,12 +19,20 @@ from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.pools import LocalPool
 from swarmd.files.datadir import DataDir, load_identity_seed
 from swarmd.loops.ask import datasets_named
+from swarmd.loops.pace import Pace
 from swarmd.loops.ports import NowMs, RunBlocking, Say, wall_clock_ms
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
-from swarmd.node.children import Placement, count_gpus, place, require_space, weights_directory
+from swarmd.node.checkpoints import begin_checkpoints
+from swarmd.node.children import (
+    Placement,
+    count_gpus,
+    place,
+    weights_directory,
+)
 from swarmd.node.memory_plan import MemoryPlan, begin
 from swarmd.policy.model.resolve import TINY, ResolvedModel, resolve_device, resolve_model
+from swarmd.policy.plans.needs import Where
 from swarmd.policy.plans.room import num_oom_kills
 from swarmd.policy.state.checkpoints import read_state
 from swarmd.protocol.manifest import Manifest, load_manifest
@@ -64,6 +72,7 @@ class Node:
     plan_key: str
     weights_dir: Path | None
     rounds_max: int | None
+    pace: Pace
     children: dict[str, Worker] = field(default_factory=dict)
     now_ms: NowMs = wall_clock_ms
     run_blocking: RunBlocking = trio.to_thread.run_sync
@@ -115,7 +124,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     say(f"✓ model      {config.policy.model} on {device}, {placement.kind}")
     state = read_state(data_dir.checkpoints) or {}
     beginning = begin(config, model, placement, state, say)
-    require_space(data_dir, model)
+    pace = begin_checkpoints(config.checkpoint, data_dir, model, placement.update, say)
     manifest = find_manifest(config, data_dir, state)
     say(f"✓ swarm      {manifest.name} · {len(manifest.datasets)} datasets · topic {manifest.topic}")
     datasets = datasets_named(manifest, config.questions.datasets)
@@ -146,9 +155,14 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         trust=open_trust(config, data_dir, say),
         plan_key=beginning.key,
         weights_dir=(
-            weights_directory(data_dir, model, identity.peer_id) if placement.kind == "split" else None
+            weights_directory(
+                data_dir, model, identity.peer_id, element_bytes=Where(placement.update).element_bytes
+            )
+            if placement.kind == "split"
+            else None
         ),
         rounds_max=rounds_max,
+        pace=pace,
     )
 
 

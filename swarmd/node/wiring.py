@@ -139,13 +139,15 @@ def make_update(node: Node) -> Update:
             progress=progress,
             metrics=metrics,
             now_ms=node.now_ms,
-            checkpoint_every_rounds=config.checkpoint.every_rounds,
+            say=node.say,
+            pace=node.pace,
             rounds_max=node.rounds_max,
             bring=HandOver(node.learner, node.generator, str(node.weights_dir))
             if node.placement.kind == "split"
             else None,
             remembered=canary.to_state,
             resumed=canary.resumed,
+            unsaved=canary.unsaved,
             saved_round=progress.round or None,
         ),
         externals=Externals(

@@ -19,12 +19,13 @@ from swarmd.clients.policy import (
     PolicyOps,
     Published,
     RolledBack,
+    Save,
     Saved,
     State,
     Updated,
 )
 from swarmd.config import Config
-from swarmd.errors import ChildDied, DiskFull, Failure, StateError, SwarmdError
+from swarmd.errors import ChildDied, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.generation.choose import open_engine
 from swarmd.policy.generation.engine import Engine, Sampled, Sampling
@@ -34,7 +35,9 @@ from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.planned import PlannedLearner, plans_of
 from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.state import checkpoints, weights
+from swarmd.policy.state.checkpoints import Content
 from swarmd.policy.state.resume import load_checkpoint, newest_of
+from swarmd.policy.state.saving import Saving
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.training_set import token_rollouts
 from swarmd.policy.update import mismatch
@@ -80,6 +83,7 @@ class PolicyService(PolicyOps):
         self._plan, self._plan_key = plan, plan_key
         self._plans = plans_of(self._config, plans, device)
         self._checkpoints = Path(checkpoints_dir) if checkpoints_dir else None
+        self._saving = Saving(self._checkpoints, self._config.checkpoint.keep) if self._checkpoints else None
         self._version = 0
         self._model: PreTrainedModel | None = None
         self._tokeniser: Tokeniser
@@ -164,27 +168,42 @@ class PolicyService(PolicyOps):
         )
 
     def update(
-        self, rollouts: Sequence[ScoredRollout], round: int, state: State, checkpoint: bool
+        self,
+        rollouts: Sequence[ScoredRollout],
+        round: int,
+        state: State,
+        save: Save,
+        policy_version: int | None = None,
     ) -> Updated:
-        """See `PolicyOps`. The answer tells of a checkpoint that cannot be written: the update has happened all the same.
+        """See `PolicyOps`. The answer tells of a checkpoint that could not be written: the update has happened all the same.
 
         `state["keep_round"]` may name a round whose checkpoint stays beside the newest.
 
         Raises:
+            ChildDied: this process is not at that policy version.
             OutOfMemory: the update fits under no memory plan; the weights are as they were.
         """
         learner, started = self._updating(), time.perf_counter()
+        if policy_version not in (None, self._version):
+            gone = ChildDied(f"policy version {policy_version} is asked for, and {self._version} is here")
+            if (
+                self._version != self._found.policy_version
+            ):  # what happened here since the start is nobody's round
+                end_process(gone)
+            raise gone
         training_set = token_rollouts(
             rollouts, self._tokeniser, self._config, context_tokens_max(self._live_model().config)
         )
         self._floor.observe(training_set)
+        if self._saving and rollouts:
+            self._saving.release()
         try:
             stats = learner.update(training_set, round, self._floor.value)
         except ChildDied as error:  # of a rank: the round may be half done, and only the checkpoint is sure
             end_process(error)
         if stats.num_steps:
             self._version += 1
-        saved = self._save(round, state) if checkpoint else Saved()
+        saved = self._save(round, state, save)
         return Updated(self._version, saved, stats, learner.plan.name, time.perf_counter() - started)
 
     def rollback(self, to_round: int | None, round: int, state: State) -> RolledBack:
@@ -194,14 +213,15 @@ class PolicyService(PolicyOps):
             StateError: that checkpoint is not there, damaged, or another model's; nothing has changed.
         """
         learner = self._updating().learner
-        if self._checkpoints is None or to_round is None:
+        if self._saving is None or self._checkpoints is None or to_round is None:
             raise StateError("there is nothing to go back to", "this policy keeps no checkpoints")
+        self._saving.finish()
         found = checkpoints.of_round(self._checkpoints, to_round)
         if found.path is None or found.model != self._model_name:
             raise StateError(f"the checkpoint of round {to_round} is of model {found.model}")
         lost = load_checkpoint(found.path, self._live_model(), learner)
         self._version, self._engine_version = self._version + 1, None
-        return RolledBack(self._version, self._save(round, state), lost)
+        return RolledBack(self._version, self._save(round, state, "now"), lost)
 
     def publish_weights(self, directory: str) -> Published:
         path = weights.save_weights(self._live_model(), Path(directory), self._version)
@@ -256,28 +276,28 @@ class PolicyService(PolicyOps):
             self._version, self._engine_version = found.policy_version, None
         return found
 
-    def _save(self, round: int, state: State) -> Saved:
+    def _save(self, round: int, state: State, save: Save) -> Saved:
+        """What is known now of checkpoints: of this round's, or else of the last one that was written in the background."""
         planned = self._updating()
-        if self._checkpoints is None:
+        if self._saving is None:
             return Saved()
+        earlier = self._saving.outcome(wait=save == "now")
+        if save == "no" or (save == "now" and earlier.round == round and not earlier.failure):
+            return earlier
         if self._plan_key:
             state = {**state, "plan": planned.plan.name, "plan_key": self._plan_key}
-        started = time.perf_counter()
-        try:
-            name = checkpoints.save(
-                self._checkpoints,
-                round=round,
-                policy_version=self._version,
-                model=self._model_name,
-                weights=weights.named_tensors(self._live_model()),
-                optimizer=planned.learner.optimizer_tensors(),
-                state=state,
-                keep=self._config.checkpoint.keep,
-                also=state.get("keep_round"),
-            )
-        except (DiskFull, StateError) as error:
-            return Saved(failure=Failure.of(error))
-        return Saved(name, seconds=time.perf_counter() - started)
+        content = Content(
+            round=round,
+            policy_version=self._version,
+            model=self._model_name,
+            weights=weights.named_tensors(self._live_model()),
+            optimizer=planned.learner.optimizer_tensors(),
+            state=state,
+        )
+        if save == "now":
+            return self._saving.now(content)
+        begun = self._saving.begin(content)
+        return begun if begun.round else earlier
 
     def _updating(self) -> PlannedLearner:
         if self._learner is None:

@@ -111,7 +111,7 @@ def play(policy: Side, prompts: list[str], number: int) -> Round:
         _rollout(number * QUESTIONS + place, prompt, completions)
         for place, (prompt, completions) in enumerate(zip(prompts, found.completions_RG, strict=True))
     ]
-    policy.ask("update", rollouts=rollouts, round=number, state={}, checkpoint=False)
+    policy.ask("update", rollouts=rollouts, round=number, state={}, save="no")
     after = policy.cpu_s()
     return Round(between - before, after - between, time.perf_counter() - began, found.num_completion_tokens)
 

@@ -50,8 +50,7 @@ class ServiceOnCuda(GpuCase):
         cpu, gpu = started("cpu"), started(DEVICE)
         trained_on = rollout(cpu)
         stats = [
-            service.update([trained_on], round=1, state={}, checkpoint=False).to_record()
-            for service in (cpu, gpu)
+            service.update([trained_on], round=1, state={}, save="no").to_record() for service in (cpu, gpu)
         ]
         self.assertIsNone(stats[1]["skipped"])
         self.report(f"gradient norm {stats[0]['grad_norm']:.4f} on the CPU, {stats[1]['grad_norm']:.4f} here")
@@ -63,7 +62,7 @@ class ServiceOnCuda(GpuCase):
     def test_a_checkpoint_of_the_gpu_resumes_there(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             service = started(DEVICE, Path(folder))
-            service.update([rollout(service)], round=1, state={"round": 1}, checkpoint=True)
+            service.update([rollout(service)], round=1, state={"round": 1}, save="now")
             again = started(DEVICE, Path(folder))
             self.assertEqual(again.about().policy_version, 1)
             sampled = [one.generate(PROMPTS, 2, 1.0, 16, 3).completions_RG for one in (service, again)]

@@ -17,6 +17,7 @@ from swarmd.clients.policy import (
     PolicyOps,
     Published,
     RolledBack,
+    Save,
     Saved,
     State,
     Updated,
@@ -151,6 +152,7 @@ class FakePolicy(FakeChild, PolicyOps):
         super().__init__()
         self.version = 0
         self.saved = Checkpoint()
+        self.in_background = Saved()
         self.used_staleness: list[int] = []
         self.applied_rounds: list[int] = []
         self.stats: dict[str, Any] = {}
@@ -191,8 +193,15 @@ class FakePolicy(FakeChild, PolicyOps):
         return Generated(self.version, [list(completions) for _ in prompts], 3 * len(prompts), 0.5, 0.0)
 
     def update(
-        self, rollouts: Sequence[ScoredRollout], round: int, state: State, checkpoint: bool
+        self,
+        rollouts: Sequence[ScoredRollout],
+        round: int,
+        state: State,
+        save: Save,
+        policy_version: int | None = None,
     ) -> Updated:
+        if policy_version not in (None, self.version):
+            raise ChildDied(f"at version {self.version}, not {policy_version}")
         self.used_staleness += [self.version - r.policy_version for r in rollouts if not r.external]
         if rollouts:
             self.version += 1
@@ -207,7 +216,11 @@ class FakePolicy(FakeChild, PolicyOps):
             num_tokens_external=4 * num_external,
             skipped=None if rollouts else "no_data",
         )
-        saved = self._save(round, state) if checkpoint else Saved()
+        saved, self.in_background = self.in_background, Saved()
+        if save == "background":
+            self.in_background = self._save(round, state)
+        elif save == "now":
+            saved = self._save(round, state)
         return Updated(self.version, saved, replace(stats, **self.stats), seconds=0.5)
 
     def rollback(self, to_round: int | None, round: int, state: State) -> RolledBack:
@@ -224,9 +237,9 @@ class FakePolicy(FakeChild, PolicyOps):
 
     def _save(self, round: int, state: State) -> Saved:
         if self.failure is not None:
-            return Saved(failure=self.failure)
+            return Saved(round, failure=self.failure)
         self.saved = Checkpoint(f"round-{round}", self.version, state)
-        return Saved(self.saved.name)
+        return Saved(round, self.saved.name)
 
 
 class FakeNetwork(FakeChild, NetworkOps):

@@ -27,6 +27,7 @@ from swarmd.loops.evaluate import Evaluate, Evaluations
 from swarmd.loops.externals import Draw, Externals
 from swarmd.loops.generate import Generate, OwnRollouts
 from swarmd.loops.ingest import Ingest
+from swarmd.loops.pace import Pace
 from swarmd.loops.progress import Progress
 from swarmd.loops.record import Round
 from swarmd.loops.share import Share
@@ -235,6 +236,7 @@ class Loops:
         *,
         rounds_max: int | None = None,
         checkpoint_every_rounds: int = 1,
+        checkpoint_interval_s: float = 0.0,
         num_external: int = 4,
         draw: Draw | None = None,
         canary: Watch | None = None,
@@ -253,11 +255,13 @@ class Loops:
                 progress=at,
                 metrics=metrics,
                 now_ms=lambda: MS,
-                checkpoint_every_rounds=checkpoint_every_rounds,
+                say=self.said.append,
+                pace=Pace(checkpoint_every_rounds, checkpoint_interval_s),
                 rounds_max=rounds_max,
                 bring=HandOver(Learner(self.learner), self.generating, "here") if self.split else None,
                 remembered=canary.to_state,
                 resumed=canary.resumed,
+                unsaved=canary.unsaved,
                 saved_round=None if at.history.rounds else at.round or None,
             ),
             externals=Externals(draw or self.draw, inline, self.seeds, num_external),

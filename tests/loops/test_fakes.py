@@ -100,7 +100,7 @@ def test_an_update_answers_with_at_least_as_much(policy: PolicyService) -> None:
         ScoredCompletion(text, True, reward, (5, 6)) for text, reward in (("a", 0.0), ("b", 1.0))
     )
     rollout = ScoredRollout(b"a" * 32, 0, 0, "1 + 1?", completions, 0, 0, external=False)
-    arguments: dict[str, Any] = {"rollouts": [rollout], "round": 1, "state": {}, "checkpoint": True}
+    arguments: dict[str, Any] = {"rollouts": [rollout], "round": 1, "state": {}, "save": "now"}
     ours, theirs = FakePolicy().update(**arguments), policy.update(**arguments)
     assert set(ours.to_record()) <= set(theirs.to_record())
     assert theirs.stats is not None

@@ -91,7 +91,7 @@ async def test_checkpoints_come_every_few_rounds_and_at_the_end() -> None:
     for _ in range(5):
         loops.progress.put_own(own_batch())
     await loops.update(checkpoint_every_rounds=2, rounds_max=5).run()
-    assert [args["checkpoint"] for args in loops.learner.asked("update")] == [False, True, False, True, True]
+    assert [args["save"] for args in loops.learner.asked("update")] == ["no", "now", "no", "now", "now"]
 
 
 async def test_a_round_whose_child_died_before_is_done_again() -> None:

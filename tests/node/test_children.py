@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from swarmd.config import Config, load_config
-from swarmd.errors import ConfigError, DiskFull
+from swarmd.errors import ConfigError
 from swarmd.files.datadir import DataDir
 from swarmd.node.children import (
     child_specs,
     count_gpus,
     network_spec,
     place,
-    require_space,
     weights_directory,
 )
 from swarmd.policy.model.resolve import resolve_model
@@ -123,17 +122,6 @@ def test_a_node_alone_has_no_network_process(tmp_path: Path) -> None:
 def test_only_the_network_process_gets_the_nodes_key(tmp_path: Path) -> None:
     holders = {name for name, args in specs(tmp_path, "split").items() if b"s" * 32 in args.values()}
     assert holders == {"network"}
-
-
-def test_a_start_without_space_for_a_checkpoint_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    require_space(DataDir(tmp_path), TINY)
-    usage = type("Usage", (), {"free": 10 * 2**20})
-    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
-    with pytest.raises(DiskFull, match="10 MiB free") as caught:
-        require_space(DataDir(tmp_path), TINY)
-    assert caught.value.exit_code == 17
 
 
 def test_weights_that_a_killed_node_left_are_freed_at_its_next_start(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_mean_ratio_is_one_at_the_sampling_temperature(
     model_dir: Path, temperature: float, mismatch: str
 ) -> None:
     policy = started(model_dir, temperature=temperature, mismatch=mismatch)
-    stats = policy.update(round_of_own(policy, temperature), round=1, state={}, checkpoint=False).to_record()
+    stats = policy.update(round_of_own(policy, temperature), round=1, state={}, save="no").to_record()
     assert stats["mismatch_ratio_mean"] == pytest.approx(1.0, abs=0.01)
     assert stats["mismatch_ratio_max"] == pytest.approx(1.0, abs=0.01)
     assert stats["mismatch_cut"] == 0
@@ -38,15 +38,15 @@ def test_mean_ratio_is_one_at_the_sampling_temperature(
 
 def test_another_temperature_would_be_seen(model_dir: Path) -> None:
     policy = started(model_dir, temperature=1.0)
-    stats = policy.update(round_of_own(policy, 0.6), round=1, state={}, checkpoint=False).to_record()
+    stats = policy.update(round_of_own(policy, 0.6), round=1, state={}, save="no").to_record()
     assert abs(stats["mismatch_ratio_mean"] - 1) > 0.01
 
 
 def test_an_update_in_between_is_seen_in_the_ratio(model_dir: Path) -> None:
     policy = started(model_dir)
     stale = round_of_own(policy, 1.0)
-    policy.update(round_of_own(policy, 1.0), round=1, state={}, checkpoint=False)
-    stats = policy.update(stale, round=2, state={}, checkpoint=False).to_record()
+    policy.update(round_of_own(policy, 1.0), round=1, state={}, save="no")
+    stats = policy.update(stale, round=2, state={}, save="no").to_record()
     assert stats["mismatch_ratio_max"] > 1.01
 
 
@@ -70,6 +70,6 @@ def test_a_measurement_that_is_none_is_left_out(model_dir: Path, spoil: list[flo
         logps = (*spoil, *c.token_logps)[: len(c.token_ids)]
         completions.append(replace(c, token_logps=logps[:-1] if spoil == [-0.1] else logps))
     stats = policy.update(
-        [replace(own, completions=tuple(completions))], round=1, state={}, checkpoint=False
+        [replace(own, completions=tuple(completions))], round=1, state={}, save="no"
     ).to_record()
     assert (stats["skipped"], stats["mismatch_ratio_mean"]) == (None, None)

@@ -20,7 +20,7 @@ def test_each_trains_on_the_others_text(model_dir: Path, other_model_dir: Path) 
     shared = [own_rollout(node, QUESTION, seed=number) for number, node in enumerate(nodes)]
     for node, own, others in zip(nodes, shared, reversed(shared), strict=True):
         before = parameters(node)
-        stats = node.update([own, as_external(others)], round=1, state={}, checkpoint=False).to_record()
+        stats = node.update([own, as_external(others)], round=1, state={}, save="no").to_record()
         assert stats["num_rollouts_external"] == stats["num_rollouts_local"] == 1
         assert stats["num_tokens_external"] > 0
         assert any(not torch.equal(before[name], tensor) for name, tensor in parameters(node).items())
@@ -30,7 +30,7 @@ def test_a_purely_external_round_trains_too(model_dir: Path, other_model_dir: Pa
     stranger, node = started(other_model_dir), started(model_dir)
     before = parameters(node)
     stats = node.update(
-        [as_external(own_rollout(stranger, QUESTION))], round=1, state={}, checkpoint=False
+        [as_external(own_rollout(stranger, QUESTION))], round=1, state={}, save="no"
     ).to_record()
     assert (stats["num_rollouts_local"], stats["num_rollouts_external"]) == (0, 1)
     assert any(not torch.equal(before[name], tensor) for name, tensor in parameters(node).items())

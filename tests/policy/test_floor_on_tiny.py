@@ -30,13 +30,13 @@ def policy() -> PolicyService:
     policy.start()
     for round, prompts in enumerate((PROMPTS[:8], PROMPTS[8:]), 1):
         own = [own_rollout(policy, prompt, seed=n, counter=n) for n, prompt in enumerate(prompts)]
-        policy.update(own, round, {}, checkpoint=False)
+        policy.update(own, round, {}, save="no")
     return policy
 
 
 def dropped(policy: PolicyService, rollouts: list[ScoredRollout]) -> float:
     """The share of these external completions that is left out."""
-    stats = policy.update(rollouts, 9, {}, checkpoint=False).to_record()
+    stats = policy.update(rollouts, 9, {}, save="no").to_record()
     assert stats["external_logp_min"] is not None
     return float(stats["num_external_dropped"]) / sum(len(r.completions) for r in rollouts)
 
@@ -68,4 +68,4 @@ def test_without_the_floor_all_of_it_would_be_learnt(policy: PolicyService) -> N
     free = service(policy._model_dir, tokens_max=16, learning_rate=1e-9, external_logp_min="off")
     free.start()
     rollouts = [answered(prompt, "qzx<answer>4</answer>", "= 4", n) for n, prompt in enumerate(PROMPTS)]
-    assert free.update(rollouts, 1, {}, checkpoint=False).to_record()["num_external_dropped"] == 0
+    assert free.update(rollouts, 1, {}, save="no").to_record()["num_external_dropped"] == 0

@@ -45,10 +45,10 @@ made = policy.generate(["what is one and two?"] * 4, 8, 1.0, 32, 1)
 report |= {"generate_tokens_per_s": made.num_completion_tokens / made.seconds, "generate_bytes": peak()}
 own = own_rollout(policy, "what is one and two?")
 both = [own, as_external(own_rollout(policy, "one?", seed=2))]
-stats = policy.update(both, round=1, state={"round": 1}, checkpoint=True).to_record()
+stats = policy.update(both, round=1, state={"round": 1}, save="now").to_record()
 report |= {key: stats[key] for key in ("checkpoint", "seconds_checkpoint", "seconds_update", "num_tokens_forwarded")}
 report |= {"fast_path": stats["fast_path"], "self_check": stats["self_check"], "skipped": stats["skipped"]}
-again = policy.update([own], round=2, state={"round": 2}, checkpoint=False).to_record()
+again = policy.update([own], round=2, state={"round": 2}, save="no").to_record()
 report |= {"seconds_second_update": again["seconds_update"], "peak_bytes": peak()}
 report["checkpoint_bytes"] = sum(f.stat().st_size for f in (checkpoints / "round-00000001").iterdir())
 print(json.dumps(report))

@@ -39,7 +39,7 @@ def only_fits(patch: pytest.MonkeyPatch, fits: Fits, *, steps_first: int = 0) ->
 def after_one_round(model_dir: Path, **options: Any) -> tuple[PolicyService, dict[str, Any]]:
     policy = started(model_dir, **options)
     wire = own_rollout(policy, "one?")
-    assert policy.update([wire], round=1, state={}, checkpoint=False).to_record()["skipped"] is None
+    assert policy.update([wire], round=1, state={}, save="no").to_record()["skipped"] is None
     return policy, wire
 
 
@@ -53,7 +53,7 @@ def test_a_round_that_does_not_fit_is_done_under_the_next_plan(
     events: list[Any] = []
     policy, wire = after_one_round(model_dir, events=events)
     tried = only_fits(monkeypatch, lambda how: how.checkpointing)
-    answer = policy.update([wire], round=2, state={}, checkpoint=False).to_record()
+    answer = policy.update([wire], round=2, state={}, save="no").to_record()
     assert (answer["plan"], answer["skipped"], answer["policy_version"]) == ("checkpointing", None, 2)
     assert policy.about().plan == "checkpointing"
     assert [how.micro_batch_tokens for how in tried] == [4096, 1024]
@@ -67,7 +67,7 @@ def test_the_same_step_is_taken_as_if_it_had_fitted_at_once(model_dir: Path) -> 
         policy, wire = after_one_round(model_dir)
         with pytest.MonkeyPatch.context() as patch:
             only_fits(patch, lambda how, fails=fails: how.checkpointing or not fails)
-            policy.update([wire], round=2, state={}, checkpoint=False)
+            policy.update([wire], round=2, state={}, save="no")
         found.append(parameters(policy))
     # moments and weights went into the second attempt as they were: what differs is the order of sums
     for name, expected in found[0].items():
@@ -80,8 +80,8 @@ def test_another_optimizer_takes_over_where_that_is_the_plan(
 ) -> None:
     policy, wire = after_one_round(model_dir)
     only_fits(monkeypatch, lambda how: how.optimizer == kind)
-    assert policy.update([wire], round=2, state={}, checkpoint=False).to_record()["plan"] == kind
-    later = policy.update([wire], round=3, state={}, checkpoint=False).to_record()
+    assert policy.update([wire], round=2, state={}, save="no").to_record()["plan"] == kind
+    later = policy.update([wire], round=3, state={}, save="no").to_record()
     assert (later["plan"], later["policy_version"], later["skipped"]) == (kind, 3, None)
     assert policy.generate(["one?"], 2, 1.0, 4, 1).policy_version == 3
 
@@ -95,11 +95,11 @@ def test_a_round_that_fits_under_no_plan_changes_nothing(
     with monkeypatch.context() as patch:
         tried = only_fits(patch, lambda how: False)
         with pytest.raises(OutOfMemory, match="under any plan"):
-            policy.update([wire], round=2, state={}, checkpoint=False)
+            policy.update([wire], round=2, state={}, save="no")
     assert len(tried) == len(PLANS)
     assert equal(before, parameters(policy))
     assert [event.after for event in events] == [*PLANS[1:], "resident"]
-    answer = policy.update([wire], round=3, state={}, checkpoint=False).to_record()
+    answer = policy.update([wire], round=3, state={}, save="no").to_record()
     assert (answer["plan"], answer["policy_version"], answer["skipped"]) == ("resident", 2, None)
 
 
@@ -110,10 +110,10 @@ def test_steps_that_were_taken_before_memory_ran_out_are_not_taken_twice(
     wire = own_rollout(policy, "one?")
     with monkeypatch.context() as patch:
         tried = only_fits(patch, lambda how: False, steps_first=1)
-        answer = policy.update([wire], round=1, state={}, checkpoint=False).to_record()
+        answer = policy.update([wire], round=1, state={}, save="no").to_record()
     assert (answer["num_steps"], answer["skipped"], answer["policy_version"]) == (1, "oom", 1)
     assert (len(tried), answer["plan"]) == (2, "checkpointing")
-    assert policy.update([wire], round=2, state={}, checkpoint=False).to_record()["num_steps"] == 3
+    assert policy.update([wire], round=2, state={}, save="no").to_record()["num_steps"] == 3
 
 
 def test_an_optimizer_that_is_not_installed_is_passed_over(
@@ -129,7 +129,7 @@ def test_an_optimizer_that_is_not_installed_is_passed_over(
 
     monkeypatch.setattr(parallel, "Learner", without_8_bits)
     only_fits(monkeypatch, lambda how: how.optimizer == "lora")
-    assert policy.update([wire], round=2, state={}, checkpoint=False).to_record()["plan"] == "lora"
+    assert policy.update([wire], round=2, state={}, save="no").to_record()["plan"] == "lora"
 
 
 def test_the_self_check_does_not_take_lack_of_memory_for_a_verdict(
@@ -146,9 +146,9 @@ def test_the_self_check_does_not_take_lack_of_memory_for_a_verdict(
     with monkeypatch.context() as patch:
         patch.setattr("swarmd.policy.update.self_check.packed_pass", fails_once)
         with pytest.raises(OutOfMemory):
-            policy.update([wire], round=1, state={}, checkpoint=False)
+            policy.update([wire], round=1, state={}, save="no")
     assert len(calls) == len(PLANS)
-    assert policy.update([wire], round=2, state={}, checkpoint=False).to_record()["fast_path"]
+    assert policy.update([wire], round=2, state={}, save="no").to_record()["fast_path"]
 
 
 def test_the_checkpoint_remembers_the_plan(
@@ -157,11 +157,11 @@ def test_the_checkpoint_remembers_the_plan(
     policy = started(model_dir, checkpoints=tmp_path, plan_key="resident 1234")
     wire = own_rollout(policy, "one?")
     only_fits(monkeypatch, lambda how: how.optimizer == "lora")
-    policy.update([wire], round=1, state={"round": 1}, checkpoint=True)
+    policy.update([wire], round=1, state={"round": 1}, save="now")
     assert read_state(tmp_path) == {"round": 1, "plan": "lora", "plan_key": "resident 1234"}
     again = service(model_dir, checkpoints=tmp_path, plan="lora")
     assert (again.start().policy_version, again.about().plan) == (1, "lora")
-    assert again.update([wire], round=2, state={}, checkpoint=False).to_record()["skipped"] is None
+    assert again.update([wire], round=2, state={}, save="no").to_record()["skipped"] is None
 
 
 def test_the_engine_sleeps_where_the_plan_says_so(model_dir: Path) -> None:
@@ -170,7 +170,7 @@ def test_the_engine_sleeps_where_the_plan_says_so(model_dir: Path) -> None:
         policy = started(model_dir, plan=plan, plans=["resident", "time-share"])
         assert policy._engine is not None
         policy._engine.sleep = lambda plan=plan: bool(slept.append(plan))  # type: ignore[method-assign]
-        policy.update([own_rollout(policy, "one?")], round=1, state={}, checkpoint=False)
+        policy.update([own_rollout(policy, "one?")], round=1, state={}, save="no")
     assert slept == ["time-share"]
 
 
@@ -179,7 +179,7 @@ def test_every_plan_of_a_cpu_learns(model_dir: Path) -> None:
     for plan in PLANS:
         policy = started(model_dir, plan=plan)
         before = parameters(policy)
-        answer = policy.update([own_rollout(policy, "one?")], round=1, state={}, checkpoint=False).to_record()
+        answer = policy.update([own_rollout(policy, "one?")], round=1, state={}, save="no").to_record()
         assert (answer["plan"], answer["skipped"], answer["fast_path"]) == (plan, None, True), plan
         if not equal(before, parameters(policy)):
             changed.add(plan)

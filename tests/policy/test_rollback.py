@@ -32,7 +32,7 @@ def after_rounds(
     for round in range(1, num + 1):
         keep = keep_round if keep_round is not None and round > keep_round else None
         state = {"round": round, "keep_round": keep}
-        policy.update([own_rollout(policy, f"{round}?", seed=round)], round, state, checkpoint=True)
+        policy.update([own_rollout(policy, f"{round}?", seed=round)], round, state, save="now")
     return policy
 
 
@@ -43,7 +43,7 @@ def names(folder: Path) -> list[str]:
 def test_weights_and_optimizer_come_back_bit_for_bit(model_dir: Path, tmp_path: Path) -> None:
     policy = after_rounds(model_dir, tmp_path, 2)
     good = parameters(policy), moments(policy)
-    policy.update([own_rollout(policy, "bad?", seed=9)], 3, {"round": 3, "keep_round": 2}, checkpoint=True)
+    policy.update([own_rollout(policy, "bad?", seed=9)], 3, {"round": 3, "keep_round": 2}, save="now")
     assert not same(parameters(policy), good[0])
     answer = policy.rollback(2, 4, {"round": 4, "keep_round": 2})
     assert same(parameters(policy), good[0])
@@ -56,10 +56,10 @@ def test_the_next_update_is_the_one_that_would_have_been(model_dir: Path, tmp_pa
     wire = [own_rollout(policy, "next?", seed=5)]
     shutil.copytree(tmp_path, other := tmp_path.with_name("other"))
     straight = started(model_dir, checkpoints=other)
-    straight.update(wire, 3, {}, checkpoint=False)
-    policy.update([own_rollout(policy, "bad?", seed=9)], 3, {"keep_round": 2}, checkpoint=True)
+    straight.update(wire, 3, {}, save="no")
+    policy.update([own_rollout(policy, "bad?", seed=9)], 3, {"keep_round": 2}, save="now")
     policy.rollback(2, 4, {"keep_round": 2})
-    policy.update(wire, 5, {}, checkpoint=False)
+    policy.update(wire, 5, {}, save="no")
     assert same(parameters(policy), parameters(straight))
     assert same(moments(policy), moments(straight))
 
@@ -67,7 +67,7 @@ def test_the_next_update_is_the_one_that_would_have_been(model_dir: Path, tmp_pa
 def test_what_generates_is_the_earlier_policy_under_a_new_version(model_dir: Path, tmp_path: Path) -> None:
     policy = after_rounds(model_dir, tmp_path, 1)
     said = policy.generate(["one?"], 4, 1.0, 12, 5)
-    policy.update([own_rollout(policy, "bad?", seed=9)], 2, {"keep_round": 1}, checkpoint=True)
+    policy.update([own_rollout(policy, "bad?", seed=9)], 2, {"keep_round": 1}, save="now")
     policy.rollback(1, 3, {})
     again = policy.generate(["one?"], 4, 1.0, 12, 5)
     assert again.completions_RG == said.completions_RG
@@ -79,7 +79,7 @@ def test_other_optimizers_go_back_too(model_dir: Path, tmp_path: Path, optimizer
     policy = after_rounds(model_dir, tmp_path, 2, how=execution(optimizer=optimizer))
     said = policy.generate(["one?"], 4, 1.0, 12, 5)
     for round in (3, 4):
-        policy.update([own_rollout(policy, "bad?", seed=round)], round, {"keep_round": 2}, checkpoint=True)
+        policy.update([own_rollout(policy, "bad?", seed=round)], round, {"keep_round": 2}, save="now")
     assert policy.rollback(2, 5, {}).lost == ""
     assert policy.generate(["one?"], 4, 1.0, 12, 5).completions_RG == said.completions_RG
 
@@ -87,7 +87,7 @@ def test_other_optimizers_go_back_too(model_dir: Path, tmp_path: Path, optimizer
 def test_the_round_to_keep_is_not_pruned_until_another_is_named(model_dir: Path, tmp_path: Path) -> None:
     policy = after_rounds(model_dir, tmp_path, 6, keep_round=2)
     assert names(tmp_path) == ["round-00000002", "round-00000005", "round-00000006"]
-    policy.update([], 7, {"keep_round": 6}, checkpoint=True)
+    policy.update([], 7, {"keep_round": 6}, save="now")
     assert names(tmp_path) == ["round-00000006", "round-00000007"]
 
 
@@ -156,7 +156,7 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_way_back(
 ) -> None:
     policy = after_rounds(model_dir, tmp_path, 2)
     good = parameters(policy)
-    policy.update([own_rollout(policy, "bad?", seed=9)], 3, {"keep_round": 2}, checkpoint=True)
+    policy.update([own_rollout(policy, "bad?", seed=9)], 3, {"keep_round": 2}, save="now")
 
     def full(*args: Any, **options: Any) -> str:
         raise DiskFull("no space")

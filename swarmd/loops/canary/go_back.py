@@ -31,7 +31,7 @@ class Canary:
     """The watch of `loops.canary.watch`. `quarantine` sets aside what is held of some authors, and says how many rollouts.
 
     `memory` goes into every checkpoint. Own rollouts of a policy before `oldest_version` are of a policy that was taken back;
-    `returned_in` is the round in which that happened, 0 for none.
+    `returned_in` is the round in which that happened, 0 for none. `good_before` is the good round before the memory's.
     """
 
     measure: Measure
@@ -44,6 +44,7 @@ class Canary:
     say: Say
     oldest_version: int = 0
     returned_in: int = 0
+    good_before: int | None = None
 
     @property
     def backoff(self) -> Backoff:
@@ -89,8 +90,6 @@ class Canary:
             log.warning("which policy the learner is at cannot be told: %s", error)
             await trio.sleep(RETRY_S)
             return True
-        if info is not None:
-            self.resumed(info)
         if info is not None or version < self.oldest_version:
             await training.hand_over()
             await self.after_round(training)
@@ -99,17 +98,25 @@ class Canary:
     def resumed(self, info: PolicyInfo) -> None:
         """The learner died, and goes on from what `info` says. Where that is before its return, the return is lost.
 
-        As after a restart of the node then: what it resumed is not refused, and measured at once.
+        As after a restart of the node then: what it resumed is not refused, and measured at once. Where only rounds are lost, the
+        memory goes back with them.
         """
-        version = info.policy_version
-        if version >= self.oldest_version:
+        version, lost = info.policy_version, self.memory.measured_round > self.progress.round
+        if version >= self.oldest_version and not lost:
             return
-        log.warning("the policy's return was lost with the learner, which is at version %d again", version)
-        self.oldest_version, self.returned_in = version, 0
-        self.progress.policy_version = version
-        memory = Memory.from_state(info.state.get("canary"), self.measure.key)
-        due_round = self.progress.round - self.every_rounds
-        self.memory = replace(memory, measured_round=min(memory.measured_round, due_round))
+        self.memory = Memory.from_state(info.state.get("canary"), self.measure.key)
+        if version < self.oldest_version:
+            log.warning(
+                "the policy's return was lost with the learner, which is at version %d again", version
+            )
+            self.oldest_version, self.returned_in = version, 0
+            due_round = self.progress.round - self.every_rounds
+            self.memory = replace(self.memory, measured_round=min(self.memory.measured_round, due_round))
+
+    def unsaved(self, round: int) -> None:
+        """A round's checkpoint was begun and failed: if it was that of a good round, the good one before it is to go back to."""
+        if self.memory.good_round == round:
+            self.memory = replace(self.memory, good_round=self.good_before)
 
     async def _once(self, training: Training) -> None:
         """Measure and act. Raises LocalError where the policy could not be measured, or not go back; both stay due."""
@@ -127,7 +134,8 @@ class Canary:
             await self._accept(finding, training, why=why)
         elif finding.verdict == "low" and memory.num_external:
             self.memory = memory.low(finding.scores, round=round)
-        elif await training.save():
+        elif await training.save_good():
+            self.good_before = memory.good_round
             self.memory = memory.good(finding.scores, round=round)
             self._show(fell="")
         else:

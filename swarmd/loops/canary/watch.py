@@ -26,6 +26,9 @@ class Watch(Protocol):
     def resumed(self, info: PolicyInfo) -> None:
         """The learner died, and goes on from what `info` says."""
 
+    def unsaved(self, round: int) -> None:
+        """A round's checkpoint was begun, and failed."""
+
     async def after_round(self, training: Training) -> None:
         """Measure the policy if that is due. A policy that fell goes back, and that is a round of its own."""
 
@@ -47,6 +50,9 @@ class Unwatched:
 
     def resumed(self, info: PolicyInfo) -> None:
         """Nothing was taken back that could be lost."""
+
+    def unsaved(self, round: int) -> None:
+        """No round is remembered."""
 
     async def after_round(self, training: Training) -> None:
         """The node goes on."""

@@ -38,44 +38,58 @@ class Found:
     skipped: tuple[str, ...] = ()
 
 
-def save(
-    directory: Path,
-    *,
-    round: int,
-    policy_version: int,
-    model: str,
-    weights: "Mapping[str, Tensor]",
-    optimizer: "Mapping[str, Tensor]",
-    state: State,
-    keep: int = 2,
-    also: int | None = None,
-) -> str:
-    """Write a checkpoint and return its name; then drop all but the newest `keep`, and the one of round `also`.
+@dataclass(frozen=True)
+class Content:
+    """What a checkpoint is made of. `state` holds what the daemon wants back; its `keep_round` names a checkpoint that stays."""
+
+    round: int
+    policy_version: int
+    model: str
+    weights: "Mapping[str, Tensor]"
+    optimizer: "Mapping[str, Tensor]"
+    state: State
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the tensors."""
+        from swarmd.policy.state.weights import size_bytes
+
+        return size_bytes(self.weights) + size_bytes(self.optimizer)
+
+
+def save(directory: Path, content: Content, *, keep: int = 2) -> str:
+    """Write a checkpoint and return its name; then drop all but the newest `keep`, and the one that has to stay.
 
     A full disk costs no older checkpoint.
 
     Raises:
         DiskFull: no space; nothing is left behind.
         StateError: the folder cannot be written.
-        TypeError: `state` holds something JSON cannot say.
+        TypeError: the state holds something JSON cannot say.
     """
-    from swarmd.policy.state.weights import size_bytes, write_tensors
+    from swarmd.policy.state.weights import write_tensors
 
-    content = {"format": FORMAT, "policy_version": policy_version, "model": model, "state": state}
-    text = json.dumps(content, indent=1).encode()
-    target = path_of(directory, round)
-    need = size_bytes(weights) + size_bytes(optimizer) + len(text)
+    about = {
+        "format": FORMAT,
+        "policy_version": content.policy_version,
+        "model": content.model,
+        "state": content.state,
+    }
+    text = json.dumps(about, indent=1).encode()
+    target = path_of(directory, content.round)
+    need = content.size_bytes + len(text)
     with fresh_directory(
         target, f"checkpoint {target.name}", size_bytes=need, reserve_bytes=RESERVE_BYTES
     ) as folder:
         write_file(folder / STATE_FILE, text)
         digests = {
             STATE_FILE: hashlib.sha256(text).hexdigest(),
-            MODEL_FILE: write_tensors(folder / MODEL_FILE, weights),
-            OPTIMIZER_FILE: write_tensors(folder / OPTIMIZER_FILE, optimizer),
+            MODEL_FILE: write_tensors(folder / MODEL_FILE, content.weights),
+            OPTIMIZER_FILE: write_tensors(folder / OPTIMIZER_FILE, content.optimizer),
         }
         files = {n: {"size_bytes": (folder / n).stat().st_size, "sha256": d} for n, d in digests.items()}
         write_file(folder / DIGESTS_FILE, json.dumps({"format": FORMAT, "files": files}, indent=1).encode())
+    also = content.state.get("keep_round")
     kept = None if also is None else path_of(directory, also)
     spare = [old for old in _rounds(directory)[keep:] if old != kept]
     for old in [*spare, *directory.glob(f"{DAMAGED}*")]:

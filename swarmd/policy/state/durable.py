@@ -16,6 +16,9 @@ from swarmd.files.atomic import fsync_directory
 TEMPORARY, REPLACED = ".tmp-", ".old-"
 # Left free by what goes to the data directory: the rollout buffer's journal lives there too and must not meet a full disk.
 RESERVE_BYTES = 64 * 2**20
+# Left free in the host's memory beside the copy of a checkpoint's tensors. Half of it is less than the daemon and its children grow
+# by; double refuses machines that have room.
+HOST_RESERVE_BYTES = 2**30
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def save_weights(model: nn.Module, directory: Path, version: int) -> Path:
     tensors = named_tensors(model)
     target = directory / f"version-{version:08d}"
     with fresh_directory(target, f"weights of version {version}", size_bytes=size_bytes(tensors)) as folder:
-        write_tensors(folder / FILE_NAME, tensors)
+        write_tensors(folder / FILE_NAME, tensors, lasting=False)
     for earlier in directory.glob("version-*"):
         if earlier != target:
             shutil.rmtree(earlier, ignore_errors=True)
@@ -110,8 +110,11 @@ def size_bytes(tensors: Mapping[str, Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in _layout(tensors).values())
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Write one new safetensors file, flushed to the disk; returns its SHA-256 in hex.
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], *, lasting: bool = True) -> str:
+    """Write one new safetensors file; returns its SHA-256 in hex.
+
+    A file that is not `lasting` is for another process to read at once: it is neither hashed nor flushed to the disk, and the
+    result is empty.
 
     Raises:
         OSError: the file cannot be written; a part of it may be left.
@@ -127,16 +130,20 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     text += b" " * (-len(text) % 8)  # the data must begin at a multiple of 8
     digest = hashlib.sha256()
     with open(path, "xb") as file:
-        for part in (len(text).to_bytes(8, "little"), text):
-            digest.update(part)
+
+        def put(part: bytes | memoryview) -> None:
             file.write(part)
+            if lasting:
+                digest.update(part)
+
+        put(len(text).to_bytes(8, "little"))
+        put(text)
         for tensor in tensors.values():
-            data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
-            digest.update(data)
-            file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    return digest.hexdigest()
+            put(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        if lasting:
+            file.flush()
+            os.fsync(file.fileno())
+    return digest.hexdigest() if lasting else ""
 
 
 def _layout(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

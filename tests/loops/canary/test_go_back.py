@@ -129,20 +129,52 @@ async def test_a_policy_that_writes_what_hangs_the_scorer_has_fallen() -> None:
 
 async def test_a_good_round_without_a_checkpoint_gets_one() -> None:
     loops = Watched()
-    loops.loop.training.checkpoint_every_rounds = 100
+    loops.loop.training.pace.every_rounds = 100
     await loops.fallen()
-    saved = [args["round"] for args in loops.learner.asked("update") if args["checkpoint"]]
+    saved = [args["round"] for args in loops.learner.asked("update") if args["save"] == "now"]
     assert (saved, loops.learner.rollbacks) == ([2], [(2, 5)])
 
 
 async def test_a_good_round_that_cannot_be_saved_is_none_to_go_back_to() -> None:
     loops = Watched()
-    loops.loop.training.checkpoint_every_rounds = 100
+    loops.loop.training.pace.every_rounds = 100
     await loops.loop.begin()
     await loops.rounds(1)
     loops.learner.failure = FULL
     await loops.rounds(1)
     assert loops.memory.good_round is None
+
+
+async def test_a_good_round_is_saved_in_the_background_when_its_turn_comes(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Watched()
+    loops.loop.training.pace.interval_s = 90
+    await loops.loop.begin()
+    good = []
+    for _ in range(8):  # measured in every second round
+        await trio.sleep(15)
+        await loops.rounds(1)
+        good.append(loops.memory.good_round)
+    assert good == [None, None, None, 4, 4, 4, 4, 8]
+    saves = [(args["round"], args["save"]) for args in loops.learner.asked("update") if args["save"] != "no"]
+    assert saves == [(4, "background"), (8, "background")]
+
+
+async def test_a_good_round_whose_save_failed_gives_way_to_the_good_one_before(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    loops = Watched()
+    loops.loop.training.pace.interval_s = 90
+    await loops.loop.begin()
+    for number in range(9):
+        await trio.sleep(15)
+        loops.learner.failure = FULL if number == 7 else None
+        await loops.rounds(1)
+    assert loops.memory.good_round == 4
+    loops.fall()
+    await loops.rounds(3)
+    assert [to for to, _ in loops.learner.rollbacks] == [4]
 
 
 async def test_a_node_that_is_stopping_does_not_measure() -> None:
@@ -228,9 +260,9 @@ async def test_a_learner_that_lost_its_return_goes_back_again(
     loops = Watched(staleness_max=9)
     await returned(loops)
     loops.learner.restart()
-    await trained(loops, 3, 4, rounds_max=7)
-    assert loops.learner.rollbacks == [(2, 5), (2, 6)]
-    assert loops.learner.applied_rounds == [1, 2, 3, 4, 7]
+    await trained(loops, 3, 4, 5, rounds_max=6)
+    assert loops.learner.rollbacks == [(2, 5), (2, 4)]
+    assert loops.learner.applied_rounds == [1, 2, 3, 4, 5, 6]
 
 
 async def test_a_learner_that_lost_its_return_under_an_update_goes_back_after_it(
@@ -239,9 +271,9 @@ async def test_a_learner_that_lost_its_return_under_an_update_goes_back_after_it
     loops = Watched(staleness_max=9)
     await returned(loops)
     loops.learner.fail("update", ChildDied("gone"))
-    await trained(loops, 5, rounds_max=6)
-    assert loops.learner.rollbacks == [(2, 5), (2, 7)]
-    lost, again = [args["state"]["canary"] for args in loops.learner.asked("update")[-2:]]
+    await trained(loops, 5, 5, rounds_max=6)
+    assert loops.learner.rollbacks == [(2, 5), (2, 5)]
+    lost, again, _ = [args["state"]["canary"] for args in loops.learner.asked("update")[-3:]]
     assert (lost["backoff"]["falls"], lost["num_external"]) == ([5], 0)
     # a kill here is one before the return
     assert (again["backoff"]["falls"], again["num_external"]) == ([], 4)
@@ -254,9 +286,9 @@ async def test_weights_that_a_learner_lost_unseen_are_measured_and_not_those_of_
     await returned(loops)
     loops.learner.restart()
     assert (loops.learner.version, loops.generator.version) == (3, 5)
-    await trained(loops, 5, rounds_max=7)
-    assert [args["policy_version"] for args in loops.generator.asked("load_weights")][-3:] == [3, 4, 5]
-    assert loops.learner.rollbacks == [(2, 5), (2, 6)]
+    await trained(loops, 5, 5, rounds_max=6)
+    assert [args["policy_version"] for args in loops.generator.asked("load_weights")][-4:] == [3, 4, 5, 6]
+    assert loops.learner.rollbacks == [(2, 5), (2, 4)]
 
 
 async def test_a_saved_return_is_asked_after_no_more(autojump_clock: trio.testing.MockClock) -> None:

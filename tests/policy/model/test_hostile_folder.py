@@ -300,7 +300,7 @@ def test_an_export_holds_nothing_that_did_not_pass(folder: Path, tmp_path: Path)
     (folder / "secrets.json").write_text("{}")
     edit(folder, "tokenizer_config.json", tokenizer_file="/etc/passwd")
     started(stage("random", folder, tmp_path / "staged"), checkpoints=tmp_path / "c").update(
-        [], round=1, state={}, checkpoint=True
+        [], round=1, state={}, save="now"
     )
     export_checkpoint(tmp_path / "c", read_folder("random", folder), tmp_path / "out")
     assert not (tmp_path / "out" / "secrets.json").exists()

@@ -40,7 +40,7 @@ own = [
     rollout(prompt, [scored(c, float(n % 2)) for n, c in enumerate(group)], counter=i)
     for i, (prompt, group) in enumerate(zip(prompts, made))
 ]
-answers = [policy.update(own, round=r, state={"round": r}, checkpoint=r == 2).to_record() for r in (1, 2, 3)]
+answers = [policy.update(own, round=r, state={"round": r}, save="now" if r == 2 else "no").to_record() for r in (1, 2, 3)]
 lines = Path("/proc/self/status").read_text().splitlines()
 peak = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 tokens = len(policy._tokeniser.prompt_ids(prompts[0]))

@@ -14,20 +14,19 @@ import torch
 
 from swarmd.errors import DiskFull, StateError
 from swarmd.policy.state import checkpoints
-from swarmd.policy.state.checkpoints import newest_valid, read_state, recover
+from swarmd.policy.state.checkpoints import Content, newest_valid, read_state, recover
 
 
 def save(directory: Path, version: int, *, keep: int = 2, **state: Any) -> str:
-    return checkpoints.save(
-        directory,
+    content = Content(
         round=version,
         policy_version=version,
         model="tiny",
         weights={"w": torch.full((3, 4), float(version))},
         optimizer={"step/w": torch.tensor(float(version))},
         state={"round": version, **state},
-        keep=keep,
     )
+    return checkpoints.save(directory, content, keep=keep)
 
 
 def names(directory: Path) -> list[str]:
@@ -204,8 +203,8 @@ def test_a_kill_at_any_moment_of_a_save_leaves_a_good_checkpoint(tmp_path: Path,
         "    if left[0] == 0 and '.old-' in str(path): os._exit(9)\n"
         "    rmtree(path, **k)\n"
         "checkpoints.shutil.rmtree = dying_rmtree\n"
-        f"checkpoints.save(Path({str(tmp_path)!r}), round=1, policy_version=1, model='tiny', weights={{'w': torch.zeros(3)}},"
-        " optimizer={}, state={'round': 2})\n"
+        "content = checkpoints.Content(1, 1, 'tiny', {'w': torch.zeros(3)}, {}, {'round': 2})\n"
+        f"checkpoints.save(Path({str(tmp_path)!r}), content)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     found = recover(tmp_path)

@@ -23,7 +23,7 @@ def model(model_dir: Path) -> ResolvedModel:
 def checkpoints(model_dir: Path, tmp_path: Path) -> Path:
     policy = started(model_dir, checkpoints=tmp_path / "checkpoints")
     for number in (1, 2):
-        policy.update([own_rollout(policy, "one?")], round=number, state={}, checkpoint=True)
+        policy.update([own_rollout(policy, "one?")], round=number, state={}, save="now")
     return tmp_path / "checkpoints"
 
 

@@ -33,7 +33,7 @@ def policy_of(policy: PolicyService) -> dict[str, torch.Tensor]:
 
 def train(policy: PolicyService, wire: dict[str, Any], *numbers: int) -> None:
     for number in numbers:
-        policy.update([wire], round=number, state={"round": number}, checkpoint=True)
+        policy.update([wire], round=number, state={"round": number}, save="now")
 
 
 def back(model_dir: Path, checkpoints: Path, **settings: Any) -> tuple[PolicyService, list[str]]:
@@ -54,7 +54,7 @@ def test_it_goes_on_as_if_it_had_never_stopped(model_dir: Path, tmp_path: Path, 
     second, said = back(model_dir, tmp_path, how=execution(optimizer=kind, lora_rank=4))
     assert said == []
     for policy in (first, second):
-        policy.update([wire], round=3, state={}, checkpoint=False)
+        policy.update([wire], round=3, state={}, save="no")
     assert distance(policy_of(first), policy_of(second)) == 0
 
 
@@ -69,7 +69,7 @@ def test_under_another_optimizer_the_policy_is_the_same(
     second, said = back(model_dir, tmp_path, how=execution(optimizer=new, lora_rank=4))
     assert distance(policy_of(first), policy_of(second)) <= 1e-6
     assert bool(said) == (OPTIMIZER[old].saved_mark != OPTIMIZER[new].saved_mark)
-    assert second.update([wire], round=3, state={}, checkpoint=False).to_record()["policy_version"] == 3
+    assert second.update([wire], round=3, state={}, save="no").to_record()["policy_version"] == 3
 
 
 def test_adapters_on_another_optimizers_weights_come_back_exactly(model_dir: Path, tmp_path: Path) -> None:
@@ -142,5 +142,5 @@ def test_live_adapters_generate(model_dir: Path) -> None:
     policy = started(model_dir, **LORA)
     said = policy.generate(["one?"], 4, 1.0, 12, 5).completions_RG
     for number in range(5):
-        policy.update([own_rollout(policy, "one?")], round=number, state={}, checkpoint=False)
+        policy.update([own_rollout(policy, "one?")], round=number, state={}, save="no")
     assert policy.generate(["one?"], 4, 1.0, 12, 5).completions_RG != said

@@ -16,7 +16,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def update(policy: PolicyService, wire: dict[str, Any], number: int, *, checkpoint: bool = False) -> None:
-    policy.update([wire], round=number, state={"round": number}, checkpoint=checkpoint)
+    policy.update([wire], round=number, state={"round": number}, save="now" if checkpoint else "no")
 
 
 @pytest.mark.usefixtures("narrow")

@@ -146,7 +146,7 @@ def test_a_lost_rank_ends_the_process_that_updates(model_dir: Path, monkeypatch:
     monkeypatch.setattr(policy._learner, "update", lose)
     monkeypatch.setattr("swarmd.policy.service.end_process", end)
     with pytest.raises(Ended, match="rank 1"):
-        policy.update([rollout], round=1, state={}, checkpoint=False)
+        policy.update([rollout], round=1, state={}, save="no")
 
 
 def test_a_collective_that_breaks_is_a_lost_rank(model_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
