@@ -28,12 +28,17 @@ def interval_s(wanted_s: float, size_bytes: int, bytes_a_day_max: float) -> floa
 
 @dataclass
 class Pace:
-    """Whether a round gets a checkpoint, by rounds and by the seconds since the last ones were begun."""
+    """Whether a round gets a checkpoint, by rounds and by the seconds since the last ones were begun.
+
+    `saved_round` is the newest round on disk, `saving_round` one whose checkpoint is being written.
+    """
 
     every_rounds: int
     interval_s: float = 0.0
     begun_s: float = 0.0
     good_s: float = 0.0
+    saved_round: int | None = None
+    saving_round: int | None = None
 
     @property
     def background(self) -> bool:

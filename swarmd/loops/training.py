@@ -8,6 +8,7 @@ newest checkpoint are lost with the child: the count of rounds goes back with th
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import trio
 
@@ -24,14 +25,25 @@ from swarmd.protocol.manifest import Manifest
 log = logging.getLogger(__name__)
 
 
+class Watcher(Protocol):
+    """Whoever watches over the policy, and has a part in its checkpoints."""
+
+    def to_state(self) -> State:
+        """Its part of a checkpoint's state."""
+
+    def resumed(self, info: PolicyInfo) -> None:
+        """The learner died, and goes on from what `info` says."""
+
+    def unsaved(self, round: int) -> None:
+        """A round's checkpoint was begun, and failed."""
+
+
 @dataclass
 class Training:
     """The learner, its checkpoints, and the weights that generation gets of it.
 
-    `bring` brings new weights to a generation child that does not share them. `remembered` is the canary's part of a checkpoint's
-    state; `resumed` hears what a learner that died goes on from, and `unsaved` of a round whose checkpoint was begun and failed.
-    `saved_round` is the newest round on disk, `saving_round` one whose checkpoint is being written, `handed_over` whether
-    generation has the newest weights.
+    `bring` brings new weights to a generation child that does not share them; `handed_over` says whether generation has the
+    newest ones.
     """
 
     learner: Learner
@@ -43,11 +55,7 @@ class Training:
     pace: Pace
     rounds_max: int | None
     bring: Callable[[], Awaitable[bool]] | None
-    remembered: Callable[[], State]
-    resumed: Callable[[PolicyInfo], None]
-    unsaved: Callable[[int], None]
-    saved_round: int | None = None
-    saving_round: int | None = None
+    watcher: Watcher
     handed_over: bool = True
 
     async def step(self, training_set: Sequence[ScoredRollout]) -> Updated:
@@ -75,16 +83,16 @@ class Training:
     async def save_good(self) -> bool:
         """A checkpoint of a round that the canary found good, as soon as its turn comes; whether there is one, or will be."""
         number, now_s = self.progress.round, trio.current_time()
-        if number in (self.saved_round, self.saving_round):
+        if number in (self.pace.saved_round, self.pace.saving_round):
             self.pace.good_s = now_s
             return True
-        if self.saving_round is not None or not self.pace.good_due(now_s):
+        if self.pace.saving_round is not None or not self.pace.good_due(now_s):
             return False
         return await self._save("background" if self.pace.background else "now", good=True)
 
     async def save(self) -> bool:
         """A checkpoint of the round as it is, on disk at once, unless it has one; whether it has."""
-        return self.saved_round == self.progress.round or await self._save("now")
+        return self.pace.saved_round == self.progress.round or await self._save("now")
 
     async def save_last(self) -> None:
         """A checkpoint of the last round, where not every round has one."""
@@ -118,7 +126,7 @@ class Training:
         save: Save = "no"
         if number == self.rounds_max:
             save = "now"
-        elif self.saving_round is None and self.pace.due(number, now_s):
+        elif self.pace.saving_round is None and self.pace.due(number, now_s):
             save = "background" if self.pace.background else "now"
             self._begun(number, save, now_s)
         return self._turn(number, save)
@@ -132,31 +140,31 @@ class Training:
         try:
             saved = await self.learner.save(self._turn(number, save))
         except LocalError as error:
-            self.saving_round = None
+            self.pace.saving_round = None
             self.progress.shown.checkpoint_error = error
             return False
         self._count_checkpoint(saved)
-        return number in (self.saved_round, self.saving_round)
+        return number in (self.pace.saved_round, self.pace.saving_round)
 
     def _begun(self, number: int, save: Save, now_s: float, *, good: bool = False) -> None:
         self.pace.begun(now_s, good=good)
-        self.saving_round = number if save == "background" else self.saving_round
+        self.pace.saving_round = number if save == "background" else self.pace.saving_round
 
     def _went_back(self, info: PolicyInfo) -> None:
         """The learner died, and goes on from its newest checkpoint: so does the count of rounds."""
-        self.saving_round = None
+        self.pace.saving_round = None
         self.progress.policy_version = info.policy_version
         resumed_round = int(info.state.get("round", 0))
         if (num_lost := self.progress.round - resumed_round) > 0:
             self.progress.round = resumed_round
             self.metrics.rounds_lost.inc(num_lost)
             self.say(lost_line(resumed_round, num_lost, "the process that updates died"))
-        self.resumed(info)
+        self.watcher.resumed(info)
 
     def _state(self, number: int) -> State:
         """A restarted node goes on with this, beside weights and optimizer; `Progress.resume` takes it back."""
         return {
-            **self.remembered(),
+            **self.watcher.to_state(),
             "round": number,
             "manifest": self.manifest.digest.hex(),
             **self.progress.history.to_state(),
@@ -171,18 +179,18 @@ class Training:
     def _count_checkpoint(self, saved: Saved) -> None:
         if saved.round is None:
             return
-        if self.saving_round is not None and saved.round >= self.saving_round:
-            self.saving_round = None
+        if self.pace.saving_round is not None and saved.round >= self.pace.saving_round:
+            self.pace.saving_round = None
         if saved.checkpoint:
             self.metrics.checkpoint_last.set(self.now_ms() / 1000)
             self.metrics.checkpoint_saves.labels("ok").inc()
             self.metrics.checkpoint_bytes.inc(saved.size_bytes)
             self.metrics.checkpoint_held.inc(saved.seconds_held or 0.0)
-            self.progress.shown.checkpoint_error, self.saved_round = None, saved.round
+            self.progress.shown.checkpoint_error, self.pace.saved_round = None, saved.round
         elif saved.failure:
             self.metrics.checkpoint_saves.labels("failed").inc()
             self.progress.shown.checkpoint_error = saved.failure.error()
-            self.unsaved(saved.round)
+            self.watcher.unsaved(saved.round)
             log.warning("round %d has no checkpoint: %s", saved.round, self.progress.shown.checkpoint_error)
 
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import AsyncIterable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import trio
@@ -140,15 +141,12 @@ def make_update(node: Node) -> Update:
             metrics=metrics,
             now_ms=node.now_ms,
             say=node.say,
-            pace=node.pace,
+            pace=replace(node.pace, saved_round=progress.round or None),
             rounds_max=node.rounds_max,
             bring=HandOver(node.learner, node.generator, str(node.weights_dir))
             if node.placement.kind == "split"
             else None,
-            remembered=canary.to_state,
-            resumed=canary.resumed,
-            unsaved=canary.unsaved,
-            saved_round=progress.round or None,
+            watcher=canary,
         ),
         externals=Externals(
             draw=_draw(node),

@@ -177,8 +177,6 @@ class PolicyService(PolicyOps):
     ) -> Updated:
         """See `PolicyOps`. The answer tells of a checkpoint that could not be written: the update has happened all the same.
 
-        `state["keep_round"]` may name a round whose checkpoint stays beside the newest.
-
         Raises:
             ChildDied: this process is not at that policy version.
             OutOfMemory: the update fits under no memory plan; the weights are as they were.
@@ -186,9 +184,7 @@ class PolicyService(PolicyOps):
         learner, started = self._updating(), time.perf_counter()
         if policy_version not in (None, self._version):
             gone = ChildDied(f"policy version {policy_version} is asked for, and {self._version} is here")
-            if (
-                self._version != self._found.policy_version
-            ):  # what happened here since the start is nobody's round
+            if self._version != self._found.policy_version:  # its rounds since the start are nobody's
                 end_process(gone)
             raise gone
         training_set = token_rollouts(
@@ -277,27 +273,15 @@ class PolicyService(PolicyOps):
         return found
 
     def _save(self, round: int, state: State, save: Save) -> Saved:
-        """What is known now of checkpoints: of this round's, or else of the last one that was written in the background."""
-        planned = self._updating()
-        if self._saving is None:
-            return Saved()
-        earlier = self._saving.outcome(wait=save == "now")
-        if save == "no" or (save == "now" and earlier.round == round and not earlier.failure):
-            return earlier
-        if self._plan_key:
-            state = {**state, "plan": planned.plan.name, "plan_key": self._plan_key}
-        content = Content(
-            round=round,
-            policy_version=self._version,
-            model=self._model_name,
-            weights=weights.named_tensors(self._live_model()),
-            optimizer=planned.learner.optimizer_tensors(),
-            state=state,
+        return (
+            self._saving.save(round, save, lambda: self._content(round, state)) if self._saving else Saved()
         )
-        if save == "now":
-            return self._saving.now(content)
-        begun = self._saving.begin(content)
-        return begun if begun.round else earlier
+
+    def _content(self, round: int, state: State) -> Content:
+        planned = self._updating()
+        plan = {"plan": planned.plan.name, "plan_key": self._plan_key} if self._plan_key else {}
+        tensors = weights.named_tensors(self._live_model()), planned.learner.optimizer_tensors()
+        return Content(round, self._version, self._model_name, *tensors, {**state, **plan})
 
     def _updating(self) -> PlannedLearner:
         if self._learner is None:

@@ -17,7 +17,9 @@ from swarmd.loops.record import EvaluationRecord
 from tests.loops.fakes import a_round
 from tests.test_import_rules import MAY_IMPORT
 
-A_ROUND = a_round(updated=Updated(1, Saved(1, "round-1", Failure("DiskFull", "", "", ""), 0.1), UpdateStats()))
+A_ROUND = a_round(
+    updated=Updated(1, Saved(1, "round-1", Failure("DiskFull", "", "", ""), 0.1), UpdateStats())
+)
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "deploy" / "README.md"]
 # Pages that keep to the style: a line holds 100 characters, a cell of a table a phrase.

@@ -20,7 +20,7 @@ async def test_a_checkpoint_in_the_background_is_known_a_round_later(
         loops.progress.put_own(own_batch())
     saved = list[int | None]()
     update = loops.update(
-        checkpoint_interval_s=60, on_round=lambda done: saved.append(update.training.saved_round)
+        checkpoint_interval_s=60, on_round=lambda done: saved.append(update.training.pace.saved_round)
     )
     update.training.rounds_max = 3
     await update.run()
@@ -52,7 +52,7 @@ async def test_rounds_that_are_lost_with_the_learner_are_counted_and_told(
 ) -> None:
     loops = Loops()
     update = await rounds_by_time(loops, 25)
-    assert update.training.saved_round == 20
+    assert update.training.pace.saved_round == 20
     loops.learner.fail("update", ChildDied("gone"))
     await update.one(own_batch(loops.learner.version))
     assert loops.learner.applied_rounds[-2:] == [25, 21]
@@ -86,7 +86,7 @@ async def test_a_checkpoint_that_fails_in_the_background_is_told_and_tried_again
         await trio.sleep(3)
         await update.one(own_batch(loops.learner.version))
     assert "disk_low" not in codes(loops)
-    assert update.training.saved_round == 40
+    assert update.training.pace.saved_round == 40
 
 
 async def test_a_learner_that_dies_with_its_checkpoint_under_way_is_asked_for_another(
@@ -94,7 +94,7 @@ async def test_a_learner_that_dies_with_its_checkpoint_under_way_is_asked_for_an
 ) -> None:
     loops = Loops()
     update = await rounds_by_time(loops, 20)
-    assert update.training.saving_round == 20
+    assert update.training.pace.saving_round == 20
     loops.learner.saved, loops.learner.in_background = Checkpoint(), Saved()
     loops.learner.restart()
     for _ in range(21):

@@ -81,7 +81,7 @@ class Canary:
         The other generation child may not have got the earlier weights, or the learner may have lost them with its return: then all
         later rollouts would be refused, too, and so both are looked after here. Own rollouts set the pace: each entry asks once.
         """
-        unsaved = (training.saved_round or 0) < self.returned_in
+        unsaved = (training.pace.saved_round or 0) < self.returned_in
         if version >= self.oldest_version and not unsaved:
             return False
         try:

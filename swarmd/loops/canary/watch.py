@@ -5,12 +5,12 @@ from typing import Protocol
 
 from swarmd.clients.policy import PolicyInfo, State
 from swarmd.loops.canary.backoff import Backoff
-from swarmd.loops.training import Training
+from swarmd.loops.training import Training, Watcher
 
 NOBODY_DOUBTED = Backoff()
 
 
-class Watch(Protocol):
+class Watch(Watcher, Protocol):
     """Watches over the policy, round by round."""
 
     @property
@@ -19,15 +19,6 @@ class Watch(Protocol):
 
     def used(self, authors: Sequence[bytes]) -> None:
         """A round is about to train on external rollouts; `authors` names the author of each."""
-
-    def to_state(self) -> State:
-        """The watch's part of a checkpoint's state."""
-
-    def resumed(self, info: PolicyInfo) -> None:
-        """The learner died, and goes on from what `info` says."""
-
-    def unsaved(self, round: int) -> None:
-        """A round's checkpoint was begun, and failed."""
 
     async def after_round(self, training: Training) -> None:
         """Measure the policy if that is due. A policy that fell goes back, and that is a round of its own."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from swarmd.clients.policy import Saved
+from swarmd.clients.policy import Save, Saved
 from swarmd.errors import Failure
 from swarmd.policy.plans.room import look
 from swarmd.policy.state import checkpoints
@@ -38,6 +38,16 @@ class Saving:
         self._copied = threading.Event()
         self._outcome = Saved()
         self._held_s = 0.0
+
+    def save(self, round: int, save: Save, content: Callable[[], Content]) -> Saved:
+        """Do what is asked for a round, and say what is known now: of its checkpoint, or else of the last one in the background."""
+        earlier = self.outcome(wait=save == "now")
+        if save == "no" or (save == "now" and earlier.round == round and not earlier.failure):
+            return earlier
+        if save == "now":
+            return self.now(content())
+        begun = self.begin(content())
+        return begun if begun.round else earlier
 
     def now(self, content: Content) -> Saved:
         """Write a checkpoint straight from the live tensors, after the one under way."""
