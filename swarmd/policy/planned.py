@@ -35,6 +35,7 @@ class PlannedLearner:
         name: of the plan to begin with; one that `plans` lack gives way to the next in order.
         emit: told of each change of plan.
         sleep: puts the engine to sleep, for plans that ask for it.
+        before_change: called before weights or moments change: somebody may still be reading them.
     """
 
     def __init__(
@@ -46,11 +47,12 @@ class PlannedLearner:
         name: str,
         emit: Emit,
         sleep: Callable[[], None],
+        before_change: Callable[[], None],
     ) -> None:
-        self._build, self._config = build, config
+        self._build, self._config, self._before_change = build, config, before_change
         self._plans, self._emit, self._sleep = tuple(plans), emit, sleep
         self.plan = at_least(self._plans, name)
-        self._learner: Learner | None = build(config, self.plan.how)
+        self._learner: Learner | None = self._built(self.plan.how)
 
     @property
     def learner(self) -> Learner:
@@ -134,6 +136,7 @@ class PlannedLearner:
             for key, kept in self.learner.optimizer_tensors().items()
             if key.startswith("master/")
         }
+        self._before_change()
         self.learner.release()
         try:
             self._rebuild(plan.how, carried)
@@ -147,10 +150,15 @@ class PlannedLearner:
         self._rebuild(before, carried)
         return trouble
 
+    def _built(self, how: Execution) -> Learner:
+        learner = self._build(self._config, how)
+        learner.before_step = self._before_change
+        return learner
+
     def _rebuild(self, how: Execution, masters: dict[str, Tensor]) -> None:
         self._learner = None
         free_memory()
-        learner = self._build(self._config, how)
+        learner = self._built(how)
         learner.weights_changed()  # they are no longer those of the model's folder
         if masters and masters.keys() <= learner.optimizer_tensors().keys():
             learner.load_optimizer_tensors(masters)

@@ -113,6 +113,7 @@ class PolicyService(PolicyOps):
                 name=self._plan,
                 emit=self._emit,
                 sleep=self._put_engine_to_sleep,
+                before_change=self._saving.release if self._saving else lambda: None,
             )
         if "generate" in self._roles:
             self._engine, self._engine_note = open_engine(
@@ -191,8 +192,6 @@ class PolicyService(PolicyOps):
             rollouts, self._tokeniser, self._config, context_tokens_max(self._live_model().config)
         )
         self._floor.observe(training_set)
-        if self._saving and rollouts:
-            self._saving.release()
         try:
             stats = learner.update(training_set, round, self._floor.value)
         except ChildDied as error:  # of a rank: the round may be half done, and only the checkpoint is sure

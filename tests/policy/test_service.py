@@ -1,6 +1,7 @@
 """The policy process: generate, update, resume, hand over, export; and what it does when something is wrong."""
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from swarmd.clients.events import CheckpointSkipped, PolicyEvent
 from swarmd.errors import ChildDied, DiskFull, OutOfMemory, StateError, SwarmdError
+from swarmd.policy.state import saving
 from swarmd.policy.state.checkpoints import newest_valid
 from swarmd.policy.update.learner import Learner
 from swarmd.processes.frames import FrameReader, encode_frame
@@ -269,3 +271,23 @@ def test_a_process_that_is_not_at_the_version_asked_for_refuses(
         SystemExit
     ):  # what it did since its start is nobody's round: another process begins anew
         policy.update([wire], 1, {}, "no", policy_version=0)
+
+
+def test_no_weight_changes_before_a_checkpoint_in_the_background_has_them_all(
+    model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy, read, copy = started(model_dir, checkpoints=tmp_path), threading.Event(), saving._on_host
+    first = parameters(policy)
+    waiting = list[bool]()
+
+    def slow(tensors: Any) -> Any:
+        assert read.wait(60)
+        waiting.append(changed(first, parameters(policy)))
+        return copy(tensors)
+
+    monkeypatch.setattr(saving, "_on_host", slow)
+    policy.update([], 1, {"round": 1}, "background")
+    threading.Timer(0.2, read.set).start()
+    policy.update([own_rollout(policy, "one?")], 2, {"round": 2}, "no")
+    assert changed(first, parameters(policy))
+    assert waiting == [False, False]  # weights, then moments

@@ -1,7 +1,7 @@
 """The learner: a round's token rollouts in, one optimizer step on the model's weights, and what happened out."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -52,7 +52,8 @@ class Learner:
         how: as the memory plan decides.
 
     Between calls the model is in eval mode, without gradients and with its own attention implementation, so the same
-    object can generate. Dropout is never active.
+    object can generate. Dropout is never active. `before_step` is called before each optimizer step: somebody may still be
+    reading weights and moments.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Learner:
         *,
         device: str | torch.device = "cpu",
     ) -> None:
+        self.before_step: Callable[[], None] = lambda: None
         self.model: PreTrainedModel = model.to(device)
         self.config, self.how = config, how
         model.eval()
@@ -218,6 +220,7 @@ class Learner:
         try:
             passes = self._run(groups, with_gradient=True)
             loss = torch.stack([found.loss for found in passes]).sum().item()
+            self.before_step()
             norm, taken = self.take_step(loss)
         finally:
             self.masters.clear_gradients()
