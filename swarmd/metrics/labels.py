@@ -3,7 +3,7 @@
 ORIGINS = ("local", "external")
 PHASES = ("starting", "idle", "wait", "update", "evaluate")
 WORKERS = ("network", "generation", "update", "scorer")
-RESTART_REASONS = ("crash", "killed", "hang", "start")
+RESTART_REASONS = ("crash", "killed", "memory", "hang", "start")
 SKIP_REASONS = ("no_data", "zero_advantage", "non_finite", "oom", "failed")
 DISCARD_REASONS = (
     "held_out",

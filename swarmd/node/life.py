@@ -175,8 +175,8 @@ def _make_children(node: Node, model_dir: Path, ingest: Callable[[Accepted], Non
 
     def on_restart(name: str, reason: str) -> None:
         node.metrics.worker_restarts.labels(name, reason).inc()
-        if reason == "killed" and node.children[name] is node.learner.worker:
-            node.memory.killed()
+        if name in ("generation", "update"):
+            node.memory.failed(reason)
 
     return {
         name: Child(
@@ -204,6 +204,7 @@ async def _start_children(node: Node, children: dict[str, Child], nursery: trio.
             starting.start_soon(start, name)
     node.progress.resume(node.resumed.state, node.resumed.policy_version)
     round = node.progress.round
+    node.pace.saved_round = round or None
     if round:
         node.say(f"✓ resumed    after round {round}")
     if (num_lost := last_round(node.data_dir) - round) > 0:

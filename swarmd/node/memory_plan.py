@@ -13,6 +13,7 @@ from typing import NamedTuple
 from swarmd.clients.events import PlanChanged
 from swarmd.clients.policy import State
 from swarmd.config import Config
+from swarmd.errors import LocalError, OutOfMemory
 from swarmd.loops.ports import Say
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
@@ -29,6 +30,9 @@ log = logging.getLogger(__name__)
 # One kill of the updating process may be anybody's: an operator's, a chaos test's. Two in the same round are not chance. At one, an
 # idle `kill -9` would cost a node its speed for good; at three the round would be given up before a smaller plan was tried.
 KILLS_MAX = 2
+# Failures without progress after which a plan is given up. At two, a driver that stumbles once at each start costs the node a
+# plan; at six, a quarter of an hour passes with nothing done.
+FAILURES_MAX = 3
 
 
 @dataclass
@@ -36,12 +40,13 @@ class MemoryPlan:
     """Which plan the updating process is started with, and what is told of it.
 
     The process itself steps down when its allocator runs out, and says so (`changed`). When the kernel kills it instead, it can say
-    nothing, and the step is taken here (`killed`) before its successor starts.
+    nothing, and the step is taken here (`failed`) before its successor starts.
 
     Args:
         names: the plans of this device, in order; none where memory could not be computed.
         progress: has the plan in force.
         num_oom_kills: the kernel's count of processes that it killed for lack of memory, None where it does not tell.
+        lasting: what has been achieved that no failure takes back; another value is progress.
     """
 
     names: tuple[str, ...]
@@ -49,8 +54,10 @@ class MemoryPlan:
     metrics: Metrics
     say: Say
     num_oom_kills: Callable[[], int | None]
+    lasting: Callable[[], object]
     _num_oom_kills: int | None = field(init=False)
     _killed_in: list[int] = field(default_factory=list)
+    _failures: "list[_Failure]" = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._num_oom_kills = self.num_oom_kills()
@@ -64,26 +71,53 @@ class MemoryPlan:
         self.progress.plan = event.after
         self.metrics.set_memory_plan(event.after)
         self.metrics.memory_plan_changes.inc()
-        self.say(f"! memory     out of memory in round {event.round}: plan {event.before} -> {event.after}")
+        self.say(f"! memory     plan {event.before} -> {event.after} in round {event.round}: {event.why}")
         log.warning("round %d: plan %s -> %s: %s", *event)
 
-    def killed(self) -> None:
-        """The updating process was killed, and not by us. Where that means a lack of memory the next one starts a plan lower.
+    def failed(self, reason: str) -> None:
+        """A process of the policy has to be replaced, for one of `metrics.labels.RESTART_REASONS`.
 
-        It does when the kernel has counted such a kill since the last look, or at the second kill in the same round. A kill
-        outside of an update says nothing of what an update needs.
+        Its successor starts a plan lower where memory ran out: the process said so (`memory`), or was killed under an update and
+        the kernel has counted such a kill since the last look, or it is the second kill in the same round. It also does where
+        processes fail again and again without progress, whatever the reason but somebody's kills.
+
+        Raises:
+            OutOfMemory, LocalError: there is no lower plan, and the last one has failed as often.
         """
         counted, self._num_oom_kills = self._num_oom_kills, self.num_oom_kills()
-        if self.progress.phase != "update":
+        now = _Failure(reason, self.lasting(), self.progress.round, counted != self._num_oom_kills)
+        if reason == "killed" and self.progress.phase == "update":
+            self._killed_in = [*(one for one in self._killed_in if one == now.round), now.round]
+            if now.by_kernel or len(self._killed_in) >= KILLS_MAX:
+                self._step_down("the kernel killed the process that updates")
             return
-        number = self.progress.round + 1
-        self._killed_in = [*(one for one in self._killed_in if one == number), number]
-        if self._num_oom_kills == counted and len(self._killed_in) < KILLS_MAX:
+        if reason == "killed" and not now.by_kernel:
             return
+        self._failures = [*(one for one in self._failures if one.lasting == now.lasting), now]
+        if reason == "memory" and self._step_down("out of memory"):
+            return
+        if len(self._failures) >= FAILURES_MAX and not self._step_down("it failed again and again"):
+            memory = any(one.reason in ("memory", "killed") for one in self._failures)
+            raise (OutOfMemory if memory else LocalError)(
+                f"the policy's process failed {len(self._failures)} times without progress",
+                f"the plan is {self.name or 'unknown'}, and there is none below it; the last failure: {reason}",
+                "its log says more (logs/ in the data directory); free memory of the device, or take a smaller model",
+            )
+
+    def _step_down(self, why: str) -> bool:
+        """Take the next plan; False where there is none."""
         later = self.names[self.names.index(self.name) + 1 :] if self.name in self.names else ()
         if later:
-            why = "the kernel killed the process that updates"
-            self.changed(PlanChanged(number, self.name, later[0], why))
+            self._failures = []
+            self.changed(PlanChanged(self.progress.round + 1, self.name, later[0], why))
+        return bool(later)
+
+
+class _Failure(NamedTuple):
+    reason: str
+    lasting: object
+    round: int
+    by_kernel: bool
 
 
 class Beginning(NamedTuple):

@@ -151,7 +151,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         buffer=_open_buffer(config, data_dir, manifest, say),
         metrics=metrics,
         progress=progress,
-        memory=MemoryPlan(beginning.plans, progress, metrics, say, num_oom_kills),
+        memory=MemoryPlan(beginning.plans, progress, metrics, say, num_oom_kills, lambda: pace.saved_round),
         trust=open_trust(config, data_dir, say),
         plan_key=beginning.key,
         weights_dir=(

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import AsyncIterable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import trio
@@ -141,7 +140,7 @@ def make_update(node: Node) -> Update:
             metrics=metrics,
             now_ms=node.now_ms,
             say=node.say,
-            pace=replace(node.pace, saved_round=progress.round or None),
+            pace=node.pace,
             rounds_max=node.rounds_max,
             bring=HandOver(node.learner, node.generator, str(node.weights_dir))
             if node.placement.kind == "split"

@@ -27,9 +27,9 @@ from swarmd.clients.policy import (
 from swarmd.config import Config
 from swarmd.errors import ChildDied, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
+from swarmd.policy.faults import loses_device
 from swarmd.policy.generation.choose import open_engine
 from swarmd.policy.generation.engine import Engine, Sampled, Sampling
-from swarmd.policy.generation.vllm_process import end_process
 from swarmd.policy.model.loading import context_tokens_max, load_model, load_tokeniser
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.planned import PlannedLearner, plans_of
@@ -44,6 +44,7 @@ from swarmd.policy.update import mismatch
 from swarmd.policy.update.floor import Floor
 from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.parallel import learner_on
+from swarmd.processes.ends import end_process
 
 
 class PolicyService(PolicyOps):
@@ -58,6 +59,8 @@ class PolicyService(PolicyOps):
         plans: all that this device has; see `planned.plans_of`.
         plan_key: what a checkpoint keeps beside the plan; without a key it keeps neither.
     """
+
+    ruined_by = staticmethod(loses_device)
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Protocol, get_type_hints
 import trio
 
 from swarmd.errors import Failure, SwarmdError, cause
+from swarmd.processes.ends import end_process
 from swarmd.processes.frames import Dropped, FrameReader, Request, Told, encode_frame
 from swarmd.processes.importing import importing
 from swarmd.processes.values import typed
@@ -46,7 +47,8 @@ class Service(Protocol):
 
 
 class BlockingService(Service, Protocol):
-    """A service that computes."""
+    """A service that computes. It may have a static `ruined_by`, which says whether an error leaves its process nothing to go on
+    with: the process then ends without an answer."""
 
     def start(self) -> object:
         """Be ready for operations; the result is what the parent learns of it."""
@@ -89,6 +91,7 @@ def _serve_blocking(service_type: type[BlockingService], sock: socket.socket) ->
     requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
     beside: queue.SimpleQueue[Request] = queue.SimpleQueue()
     ops_beside: frozenset[str] = getattr(service_type, "BESIDE", frozenset())
+    ruined_by: Callable[[Exception], bool] = getattr(service_type, "ruined_by", lambda error: False)
     service: BlockingService | None = None
     lock = threading.Lock()
 
@@ -118,6 +121,8 @@ def _serve_blocking(service_type: type[BlockingService], sock: socket.socket) ->
                     result = _operation(service, request)()
                 send(Told(request.id, result))
             except Exception as error:  # noqa: BLE001 - the boundary: whatever failed is the caller's to see, as data
+                if ruined_by(error):
+                    end_process(error)
                 send(Told(request.id, None, Failure.of(error)))
 
     threading.Thread(target=watch, name="socket", daemon=True).start()

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 import trio
 
-from swarmd.errors import BY_NAME, ChildDied, Failure, LocalError, SwarmdError
+from swarmd.errors import BY_NAME, ChildDied, Failure, LocalError, OutOfMemory, SwarmdError
 from swarmd.processes.frames import Dropped, FrameReader, Request, Told, encode_frame
 from swarmd.processes.values import typed
 
@@ -29,6 +29,8 @@ from swarmd.processes.values import typed
 HEALTHY_S = 60.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.5, 30.0
 FIRST_STARTS_MAX = 3
+# What the exit status of a child says that ended by itself.
+_REASONS = {-signal.SIGKILL: "killed", OutOfMemory.exit_code: "memory"}
 LOG_BYTES_MAX = 10 * 2**20
 _READ_BYTES = 1 << 18
 # A child's socket is read by a thread of its own (or its event loop): 64 MiB, the largest frame, take under a second. A minute is a
@@ -57,8 +59,10 @@ class Child:
         spec: what to run.
         on_event: called for each event with its type's name and its fields; plain and quick, it runs inside the reader.
         on_dropped: called with how many events were dropped before the one that comes next.
-        on_restart: called with the reason (`crash`, `killed`, `hang`, `start`) whenever a child has to be replaced, before the
-            arguments of the next are asked for. `killed`: by a SIGKILL that was not ours, most often the kernel out of memory.
+        on_restart: called with the reason (`crash`, `killed`, `memory`, `hang`, `start`) whenever a child has to be replaced,
+            before the arguments of the next are asked for. `killed`: by a SIGKILL that was not ours, most often the kernel out
+            of memory; `memory`: the child has none left, at its start or later. What it raises ends the supervision: a child
+            that cannot start for lack of memory is otherwise started again and again.
     """
 
     def __init__(
@@ -131,17 +135,15 @@ class Child:
                     await connection.closed.wait()
                     reason = connection.reason
                 except SwarmdError as error:
-                    num_failed_starts += 1
-                    lasting = (
-                        type(error) not in (ChildDied, LocalError) or num_failed_starts >= FIRST_STARTS_MAX
-                    )
-                    if lasting and not announced:
+                    reason = "memory" if isinstance(error, OutOfMemory) else "start"
+                    num_failed_starts += reason == "start"
+                    passing = type(error) in (ChildDied, LocalError, OutOfMemory)
+                    if not announced and (not passing or num_failed_starts >= FIRST_STARTS_MAX):
                         raise
-                    reason = "start"
                 finally:
-                    killed = await _end(process, connection)
-                if killed and reason == "crash":
-                    reason = "killed"
+                    status = await _end(process, connection)
+                if reason != "hang":
+                    reason = _REASONS.get(status or 0, reason)
                 self.num_restarts += 1
                 self._on_restart(reason)
                 if trio.current_time() - began > HEALTHY_S:
@@ -266,10 +268,10 @@ async def _spawn(spec: ChildSpec) -> tuple[trio.Process, _Connection]:
     return process, _Connection(spec, stream)
 
 
-async def _end(process: trio.Process, connection: _Connection) -> bool:
+async def _end(process: trio.Process, connection: _Connection) -> int | None:
     """Close the socket, at which the child ends itself; kill its whole session if it does not within 3 s.
 
-    Returns whether somebody else had killed it.
+    Returns the exit status that it had before; None where it was ours to end it.
     """
     connection.fail("crash")
     with trio.CancelScope(shield=True):
@@ -277,12 +279,12 @@ async def _end(process: trio.Process, connection: _Connection) -> bool:
         if connection.reason != "hang":
             with trio.move_on_after(3):
                 await process.wait()
-        killed = bool(process.returncode == -signal.SIGKILL)
+        status: int | None = process.returncode
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    return killed
+    return status
 
 
 def _open_log(path: Path) -> BinaryIO:

@@ -29,7 +29,7 @@ SAID = {
     BootstrapChanged("/ip4/1.2.3.4/tcp/1", "wrong_peer_id"): "! bootstrap  /ip4/1.2.3.4/tcp/1: wrong peer id",
     BootstrapChanged("/ip4/1.2.3.4/tcp/1", "connected"): "✓ bootstrap  /ip4/1.2.3.4/tcp/1: connected",
     HostDied("MuxedConnError"): "! network    failed inside libp2p (MuxedConnError) and starts anew",
-    PlanChanged(3, "a", "b", "no room"): "! memory     out of memory in round 3: plan a -> b",
+    PlanChanged(3, "a", "b", "no room"): "! memory     plan a -> b in round 3: no room",
 }
 
 
@@ -39,7 +39,7 @@ def hear() -> Callable[[Event], list[object]]:
 
     def hear(event: Event) -> list[object]:
         loops, came = Loops(), list[object]()
-        memory = MemoryPlan((), loops.progress, loops.metrics, came.append, lambda: None)
+        memory = MemoryPlan((), loops.progress, loops.metrics, came.append, lambda: None, lambda: None)
         heard(event, ingest=came.append, memory=memory, say=came.append)
         return came
 

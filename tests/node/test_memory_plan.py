@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from swarmd.clients.events import PlanChanged
-from swarmd.node.memory_plan import MemoryPlan
+from swarmd.errors import LocalError, OutOfMemory
+from swarmd.node.memory_plan import FAILURES_MAX, MemoryPlan
 from tests.loops.parts import Loops
 
 NAMES = ("resident", "checkpointing", "lora")
@@ -28,8 +29,14 @@ class Parts:
         self.loops, self.said = Loops(), list[str]()
         self.loops.progress.phase, self.loops.progress.plan = phase, plan
         self.plan = MemoryPlan(
-            NAMES, self.loops.progress, self.loops.metrics, self.said.append, lambda: kernel.count
+            NAMES,
+            self.loops.progress,
+            self.loops.metrics,
+            self.said.append,
+            lambda: kernel.count,
+            lambda: self.saved_round,
         )
+        self.saved_round = 0
 
 
 def event(**changes: Any) -> PlanChanged:
@@ -39,7 +46,7 @@ def event(**changes: Any) -> PlanChanged:
 def test_a_change_is_said_counted_and_shown() -> None:
     parts = Parts(Kernel())
     parts.plan.changed(event())
-    assert parts.said == ["! memory     out of memory in round 12: plan resident -> checkpointing"]
+    assert parts.said == ["! memory     plan resident -> checkpointing in round 12: no room"]
     assert parts.plan.name == parts.loops.progress.plan == "checkpointing"
     assert parts.loops.count("memory_plan", plan="checkpointing") == 1
     assert parts.loops.count("memory_plan", plan="resident") == 0
@@ -50,16 +57,16 @@ def test_a_kill_that_the_kernel_has_counted_steps_down_at_once() -> None:
     kernel = Kernel()
     parts = Parts(kernel)
     kernel.kill()
-    parts.plan.killed()
+    parts.plan.failed("killed")
     assert parts.plan.name == "checkpointing"
 
 
 @pytest.mark.parametrize("count", [7, None], ids=["not counted", "kernel does not tell"])
 def test_one_kill_without_evidence_changes_nothing_and_a_second_does(count: int | None) -> None:
     parts = Parts(Kernel(count))
-    parts.plan.killed()
+    parts.plan.failed("killed")
     assert (parts.plan.name, parts.said) == ("resident", [])
-    parts.plan.killed()
+    parts.plan.failed("killed")
     assert parts.plan.name == "checkpointing"
 
 
@@ -67,7 +74,7 @@ def test_kills_in_different_rounds_are_chance() -> None:
     parts = Parts(Kernel())
     for number in range(5):
         parts.loops.progress.round = number
-        parts.plan.killed()
+        parts.plan.failed("killed")
     assert parts.plan.name == "resident"
 
 
@@ -75,12 +82,12 @@ def test_kills_in_different_rounds_are_chance() -> None:
 def test_a_kill_outside_of_an_update_says_nothing_of_updates(phase: str) -> None:
     kernel = Kernel()
     parts = Parts(kernel, phase=phase)
-    for _ in range(3):
+    for _ in range(FAILURES_MAX - 1):
         kernel.kill()
-        parts.plan.killed()
+        parts.plan.failed("killed")
     assert parts.plan.name == "resident"
     parts.loops.progress.phase = "update"
-    parts.plan.killed()
+    parts.plan.failed("killed")
     assert parts.plan.name == "resident"  # the kernel's kills were of an earlier time
 
 
@@ -88,7 +95,7 @@ def test_there_is_nothing_below_the_last_plan() -> None:
     kernel = Kernel()
     parts = Parts(kernel, plan="lora")
     kernel.kill()
-    parts.plan.killed()
+    parts.plan.failed("killed")
     assert (parts.plan.name, parts.said) == ("lora", [])
 
 
@@ -96,6 +103,54 @@ def test_a_node_without_a_plan_goes_on_without_one() -> None:
     kernel = Kernel()
     parts = Parts(kernel, plan="")
     kernel.kill()
-    parts.plan.killed()
+    parts.plan.failed("killed")
     assert parts.plan.name == ""
     assert not math.isnan(parts.loops.count("memory_plan", plan="resident"))
+
+
+def test_a_process_without_memory_steps_down_at_once_in_any_phase() -> None:
+    parts = Parts(Kernel(), phase="wait")
+    parts.plan.failed("memory")
+    assert parts.plan.name == "checkpointing"
+    assert parts.said == ["! memory     plan resident -> checkpointing in round 1: out of memory"]
+
+
+def test_under_the_last_plan_three_failures_without_progress_end_the_node() -> None:
+    parts = Parts(Kernel(), plan="lora")
+    for _ in range(FAILURES_MAX - 1):
+        parts.plan.failed("memory")
+    with pytest.raises(OutOfMemory, match="3 times without progress") as caught:
+        parts.plan.failed("memory")
+    assert "none below it" in caught.value.why
+
+
+@pytest.mark.parametrize("reason", ["crash", "hang", "start"])
+def test_what_fails_again_and_again_is_tried_under_every_plan_and_then_given_up(reason: str) -> None:
+    parts, plans = Parts(Kernel()), list[str]()
+    for _ in range(len(NAMES) * FAILURES_MAX - 1):
+        plans.append(parts.plan.name)
+        parts.plan.failed(reason)
+    assert plans == [name for name in NAMES for _ in range(FAILURES_MAX)][:-1]
+    with pytest.raises(LocalError, match="3 times without progress") as caught:
+        parts.plan.failed(reason)
+    assert not isinstance(caught.value, OutOfMemory)
+
+
+def test_failures_with_progress_between_them_are_no_row() -> None:
+    parts = Parts(Kernel())
+    for _ in range(20):
+        parts.plan.failed("crash")
+        parts.saved_round += 1
+    assert parts.plan.name == "resident"
+
+
+def test_anybodys_kills_are_no_failures_but_the_kernels_are() -> None:
+    kernel = Kernel()
+    parts = Parts(kernel, phase="starting")
+    for _ in range(20):
+        parts.plan.failed("killed")
+    assert parts.plan.name == "resident"
+    for _ in range(FAILURES_MAX):
+        kernel.kill()
+        parts.plan.failed("killed")
+    assert parts.plan.name == "checkpointing"

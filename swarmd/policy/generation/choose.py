@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swarmd.config import PolicySettings
-from swarmd.errors import ConfigError, LocalError, StateError
+from swarmd.errors import ConfigError, LocalError, OutOfMemory, StateError
 from swarmd.policy.generation.engine import Engine
 from swarmd.policy.generation.vllm_process import prepare_environment
 from swarmd.policy.model.loading import context_tokens_max
@@ -38,6 +38,7 @@ def open_engine(
 
     Raises:
         ConfigError: vLLM is asked for by name, and it is missing or cannot run this model here.
+        OutOfMemory: there is no room for vLLM.
         ModelUnavailable, NoDevice, OutOfMemory: from `model`.
     """
     note = ""
@@ -46,6 +47,8 @@ def open_engine(
         if not note:
             try:
                 return _vllm(policy, device, model_dir, tokeniser, can_sleep), ""
+            except OutOfMemory:
+                raise  # another memory plan leaves room for vLLM; transformers would be the slower way for good
             except LocalError as error:
                 note = f"{error.what}: {error.why}"
         if policy.engine == "vllm":

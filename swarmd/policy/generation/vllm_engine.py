@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from swarmd.errors import LocalError
+from swarmd.errors import LocalError, OutOfMemory
 from swarmd.policy.generation.drawing import GREEDY_BELOW
 from swarmd.policy.generation.engine import Sampled, Sampling
-from swarmd.policy.generation.vllm_process import end_process, prepare_environment, restore_crash_signals
+from swarmd.policy.generation.vllm_process import prepare_environment, restore_crash_signals
+from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.state.weights import opened
+from swarmd.processes.ends import end_process
 from swarmd.processes.importing import importing
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ class VllmEngine:
         self._context_tokens_max = min(context_tokens_max, batch_tokens_max)
         self._can_sleep = can_sleep and device != "cpu"
         self._asleep = False
-        set_num_threads = torch.set_num_threads
+        set_num_threads, num_threads = torch.set_num_threads, torch.get_num_threads()
         try:
             self._engine = _open(
                 model_dir,
@@ -88,7 +90,8 @@ class VllmEngine:
                 can_sleep=self._can_sleep,
             )
         except Exception as error:  # any library under vLLM may fail here; the caller falls back or ends
-            raise LocalError(
+            kind = OutOfMemory if is_out_of_memory(error) else LocalError
+            raise kind(
                 f"vLLM {self.version} cannot run the model in {model_dir} on {device}",
                 str(error) or type(error).__name__,
                 "take policy.engine = transformers",
@@ -96,6 +99,8 @@ class VllmEngine:
         finally:
             # vLLM's CPU worker puts a function that does nothing in its place, for the whole process.
             torch.set_num_threads = set_num_threads
+            # On CUDA it leaves one thread, and the optimizer on the host wants all of them.
+            torch.set_num_threads(num_threads)
             restore_crash_signals()
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[list[Sampled]]:
@@ -255,7 +260,8 @@ def _open(
 
 
 def _ruined(what: str, error: Exception) -> LocalError:
-    return LocalError(
+    kind = OutOfMemory if is_out_of_memory(error) else LocalError
+    return kind(
         f"vLLM failed in {what}; the process ends, and another takes its place",
         f"{type(error).__name__}: {error}",
     )

@@ -1,16 +1,10 @@
-"""The process around vLLM: its environment before the import, crashes that end the process, and its end."""
+"""The process around vLLM: its environment before the import, and crashes that end the process."""
 
 import faulthandler
 import os
 import signal
 import sys
 import threading
-import traceback
-from typing import NoReturn
-
-from swarmd.errors import LocalError
-
-RUINED_EXIT_CODE = 70
 
 
 def prepare_environment() -> None:
@@ -46,10 +40,3 @@ def restore_crash_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)
-
-
-def end_process(error: LocalError) -> NoReturn:
-    """Write why to the log, whose last lines the supervisor reports, and end at once."""
-    traceback.print_exc()
-    print(error, file=sys.stderr, flush=True)
-    os._exit(RUINED_EXIT_CODE)

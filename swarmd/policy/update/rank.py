@@ -11,7 +11,7 @@ from torch import Tensor
 
 from swarmd.config import Config
 from swarmd.errors import LocalError, OutOfMemory
-from swarmd.policy.generation.vllm_process import end_process
+from swarmd.policy.faults import loses_device
 from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.model.loading import load_model
 from swarmd.policy.plans.ladder import Execution
@@ -19,6 +19,7 @@ from swarmd.policy.update.collectives import add_up, checksum, hand_over, join
 from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.packing import Pack
 from swarmd.policy.update.token_losses import TokenPass
+from swarmd.processes.ends import end_process
 from swarmd.processes.values import typed
 
 
@@ -52,6 +53,7 @@ class Rank:
     """
 
     OPS: ClassVar[frozenset[str]] = frozenset({"join", "run", "add_up", "step"})
+    ruined_by = staticmethod(loses_device)
 
     def __init__(
         self, emit: Callable[[object], None], *, model_dir: str, device: str, config: str, how: object

@@ -270,7 +270,7 @@ def test_a_failure_within_vllm_ends_the_process(
 
 def test_the_process_ends_with_the_reason_in_its_log() -> None:
     script = (
-        "from swarmd.errors import LocalError\nfrom swarmd.policy.generation.vllm_process import end_process\n"
+        "from swarmd.errors import LocalError\nfrom swarmd.processes.ends import end_process\n"
         "end_process(LocalError('vLLM failed', 'for a reason'))\nprint('never')"
     )
     ended = subprocess.run(
