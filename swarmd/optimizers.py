@@ -73,4 +73,10 @@ OPTIMIZERS = (
 )
 OPTIMIZER = {kind.name: kind for kind in OPTIMIZERS}
 # From the fastest to the one that needs least memory.
-PLAN_NAMES = (OPTIMIZERS[0].plan, "time-share", "checkpointing", *(kind.plan for kind in OPTIMIZERS[1:]))
+PLAN_NAMES = (
+    OPTIMIZERS[0].plan,
+    "time-share",
+    "small-batches",
+    "checkpointing",
+    *(kind.plan for kind in OPTIMIZERS[1:]),
+)

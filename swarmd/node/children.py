@@ -96,6 +96,8 @@ def child_specs(
     `plan` is asked before each start for the memory plan in force, one of `plans`; `plan_key` is what checkpoints keep beside it.
     """
     env = {"VLLM_CACHE_ROOT": str(data_dir.cache), "VLLM_CONFIG_ROOT": str(data_dir.cache)}
+    # NVML, which tells how much memory is free, counts cards by their place on the bus.
+    env["CUDA_DEVICE_ORDER"] = os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     # By itself torch takes a folder of a known name in /tmp for it, whoever made that, and runs the code that lies there.
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         env["TORCHINDUCTOR_CACHE_DIR"] = str(data_dir.cache / "inductor")

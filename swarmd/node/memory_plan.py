@@ -19,7 +19,7 @@ from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.node.children import Placement
 from swarmd.policy.model.folder import ResolvedModel
-from swarmd.policy.plans.choice import Choice, choose, price
+from swarmd.policy.plans.choice import NOT_ASKED, Choice, choose, price
 from swarmd.policy.plans.ladder import installed, ladder
 from swarmd.policy.plans.needs import Where, Work
 from swarmd.policy.plans.room import Room, look
@@ -174,7 +174,9 @@ def memory_choice(
     can_sleep = engine == "vllm" and device != "cpu" and placement.kind == "shared"
     plans = ladder(config.update, device, can_sleep=can_sleep, optimizers=installed())
     priced = price(shape, Work.of(config), where, plans)
-    return choose(device, room or look(device), priced, config.policy.plan, last, shape.num_parameters)
+    host = NOT_ASKED if device == "cpu" or room else look("cpu")
+    found = room or look(device)
+    return choose(device, found, priced, config.policy.plan, last, shape.num_parameters, host)
 
 
 def _engine_of(config: Config, device: str) -> str:

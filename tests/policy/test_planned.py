@@ -18,7 +18,7 @@ from swarmd.policy.update.learner import Learner
 from tests.policy.services import own_rollout, parameters, service, started
 
 Fits = Callable[[Execution], bool]
-PLANS = ["resident", "checkpointing", "adam-8bit", "lora"]
+PLANS = ["resident", "small-batches", "checkpointing", "adam-8bit", "lora"]
 
 
 def only_fits(patch: pytest.MonkeyPatch, fits: Fits, *, steps_first: int = 0) -> list[Execution]:
@@ -56,9 +56,12 @@ def test_a_round_that_does_not_fit_is_done_under_the_next_plan(
     answer = policy.update([wire], round=2, state={}, save="no").to_record()
     assert (answer["plan"], answer["skipped"], answer["policy_version"]) == ("checkpointing", None, 2)
     assert policy.about().plan == "checkpointing"
-    assert [how.micro_batch_tokens for how in tried] == [4096, 1024]
+    assert [how.micro_batch_tokens for how in tried] == [4096, 2048, 1024]
     why = "CUDA out of memory. Tried to allocate 2.00 GiB"
-    assert events == [PlanChanged(2, "resident", "checkpointing", why)]
+    assert events == [
+        PlanChanged(2, "resident", "small-batches", why),
+        PlanChanged(2, "small-batches", "checkpointing", why),
+    ]
 
 
 def test_the_same_step_is_taken_as_if_it_had_fitted_at_once(model_dir: Path) -> None:
@@ -112,7 +115,7 @@ def test_steps_that_were_taken_before_memory_ran_out_are_not_taken_twice(
         tried = only_fits(patch, lambda how: False, steps_first=1)
         answer = policy.update([wire], round=1, state={}, save="no").to_record()
     assert (answer["num_steps"], answer["skipped"], answer["policy_version"]) == (1, "oom", 1)
-    assert (len(tried), answer["plan"]) == (2, "checkpointing")
+    assert (len(tried), answer["plan"]) == (2, "small-batches")
     assert policy.update([wire], round=2, state={}, save="no").to_record()["num_steps"] == 3
 
 

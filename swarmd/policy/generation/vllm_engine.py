@@ -245,6 +245,8 @@ def _open(
         max_num_seqs=_SEQUENCES_MAX,
         max_num_batched_tokens=max(_FORWARD_TOKENS_MAX, _SEQUENCES_MAX),
         enforce_eager=kind == "cpu",
+        # Its own fifty sizes take ten seconds more at a start and hundreds of megabytes; a batch between two sizes is padded.
+        cudagraph_capture_sizes=None if kind == "cpu" else _graph_sizes(),
         enable_sleep_mode=can_sleep,
         # The log-probs of what was sampled from: after the temperature. The folder's own sampling settings and further end tokens
         # are not taken over; the end tokens come with each request.
@@ -257,6 +259,11 @@ def _open(
     # At every reload it would warn of the layers that have no weights of their own. Starting the engine sets all levels anew.
     logging.getLogger("vllm.model_executor.model_loader.reload.layerwise").setLevel(logging.ERROR)
     return engine
+
+
+def _graph_sizes() -> list[int]:
+    """The powers of two up to the most sequences that are generated at once."""
+    return [1 << power for power in range(_SEQUENCES_MAX.bit_length())]
 
 
 def _ruined(what: str, error: Exception) -> LocalError:

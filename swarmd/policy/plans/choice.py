@@ -12,6 +12,9 @@ from swarmd.policy.plans.shape import ModelShape
 MARGIN = 0.1
 
 
+NOT_ASKED = Room(None, None)
+
+
 @dataclass(frozen=True)
 class Priced:
     """A plan with its table."""
@@ -19,16 +22,17 @@ class Priced:
     plan: Plan
     needs: Needs
 
-    def fits(self, room: Room) -> bool:
-        """Whether it does, with the margin; where nobody knows the room it is taken on trust."""
-        return room.free_bytes is None or self.needs.peak_bytes * (1 + MARGIN) <= room.free_bytes
+    def fits(self, room: Room, host: Room = NOT_ASKED) -> bool:
+        """Whether it does on the device and on the host, with the margin; where nobody knows the room it is taken on trust."""
+        return _within(self.needs.peak_bytes, room) and _within(self.needs.host_bytes, host)
 
 
 @dataclass(frozen=True)
 class Choice:
     """The plan in force at the start, among all, and the room it was chosen for.
 
-    `chosen` is None when none fits. `forced`: the operator named it. `num_parameters`: of the model, for people.
+    `chosen` is None when none fits. `forced`: the operator named it. `num_parameters`: of the model, for people. `host` is the
+    host's memory, where that is not the device's.
     """
 
     device: str
@@ -37,6 +41,7 @@ class Choice:
     chosen: Priced | None
     forced: bool = False
     num_parameters: int = 0
+    host: Room = NOT_ASKED
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,6 +61,7 @@ def choose(
     wanted: str = "auto",
     last: str | None = None,
     num_parameters: int = 0,
+    host: Room = NOT_ASKED,
 ) -> Choice:
     """The first plan that fits, or the one that is wanted.
 
@@ -73,5 +79,9 @@ def choose(
     else:
         names = [priced.plan.name for priced in plans]
         first = names.index(last) if last in names else 0
-        chosen = next((p for p in plans[first:] if p.fits(room)), None)
-    return Choice(device, room, plans, chosen, wanted != "auto", num_parameters)
+        chosen = next((p for p in plans[first:] if p.fits(room, host)), None)
+    return Choice(device, room, plans, chosen, wanted != "auto", num_parameters, host)
+
+
+def _within(size_bytes: int, room: Room) -> bool:
+    return room.free_bytes is None or size_bytes * (1 + MARGIN) <= room.free_bytes

@@ -8,9 +8,9 @@ from swarmd.config import UpdateSection
 from swarmd.errors import ConfigError
 from swarmd.optimizers import OPTIMIZER, OPTIMIZERS, PLAN_NAMES, OptimizerKind
 
-# `checkpointing` divides micro-batches and tiles of logits by this. Smaller rows use the device worse: a quarter of 4,096 tokens
-# still fills a home card's matrix units, an eighth does not.
-_SMALLER, _SMALLEST = 4, 64
+# `small-batches` and `checkpointing` divide micro-batches and tiles of logits by these. Smaller rows use the device worse: a
+# quarter of 4,096 tokens still fills a home card's matrix units, an eighth does not.
+_HALF, _QUARTER, _SMALLEST = 2, 4, 64
 
 
 class Execution(NamedTuple):
@@ -58,15 +58,12 @@ def ladder(
     """
     resident = Execution(update.micro_batch_tokens)
     sleeping = resident._replace(engine_sleeps=can_sleep)
-    least = sleeping._replace(
-        checkpointing=True,
-        micro_batch_tokens=_smaller(resident.micro_batch_tokens),
-        head_tile=_smaller(resident.head_tile),
-    )
-    first, shared, checkpointing = PLAN_NAMES[:3]
+    least = _smaller(sleeping, _QUARTER)._replace(checkpointing=True)
+    first, shared, small, checkpointing = PLAN_NAMES[:4]
     return (
         Plan(first, resident),
         *([Plan(shared, sleeping)] if can_sleep else []),
+        Plan(small, _smaller(sleeping, _HALF)),
         Plan(checkpointing, least),
         *(
             Plan(kind.plan, least._replace(optimizer=kind.name))
@@ -76,8 +73,11 @@ def ladder(
     )
 
 
-def _smaller(num: int) -> int:
-    return min(num, max(num // _SMALLER, _SMALLEST))
+def _smaller(how: Execution, divisor: int) -> Execution:
+    def part(num: int) -> int:
+        return min(num, max(num // divisor, _SMALLEST))
+
+    return how._replace(micro_batch_tokens=part(how.micro_batch_tokens), head_tile=part(how.head_tile))
 
 
 def installed() -> list[OptimizerKind]:

@@ -23,8 +23,14 @@ CPU_OVERHEAD_BYTES = 800 * MIB
 _CHECK_TOKENS, _CHECK_BYTES = 184, 3 * 4
 # A CUDA context with the kernels of torch and cuBLAS, and what the caching allocator cannot use. An estimate, not measured by us.
 CUDA_OVERHEAD_BYTES = 800 * MIB
-# vLLM holds this besides weights and cache, awake (workspaces, captured graphs) and asleep. An estimate, not measured by us.
-ENGINE_AWAKE_BYTES, ENGINE_ASLEEP_BYTES = 700 * MIB, 300 * MIB
+# The optimizer on the host: masters, gradients that are kept between steps, and two moments, all float32; and its buffers, which
+# `update.optimizers.staging` makes.
+_HOST_OPTIMIZER_BYTES, HOST_BUFFER_BYTES = 16, 128 * MIB
+# A process with torch's CUDA libraries and vLLM, in the host's memory. An estimate, not measured by us.
+HOST_OVERHEAD_BYTES = 2048 * MIB
+# vLLM holds this besides weights and cache: awake workspaces and captured graphs, asleep the graphs, which it does not give back.
+# An estimate, not measured by us.
+ENGINE_AWAKE_BYTES, ENGINE_ASLEEP_BYTES = 700 * MIB, 450 * MIB
 # Bytes an element of the logits while one token is drawn from them: float32 logits and log-probs, float64 exponentials and sums.
 _DRAW_BYTES = 4 + 4 + 8 + 8
 
@@ -103,9 +109,10 @@ class Need:
 
 @dataclass(frozen=True)
 class Needs:
-    """The table of one plan."""
+    """The table of one plan; `host_bytes` are in the host's memory, where that is not the device's."""
 
     rows: tuple[Need, ...] = field(default=())
+    host_bytes: int = 0
 
     @property
     def generate_bytes(self) -> int:
@@ -135,8 +142,16 @@ def needs(shape: ModelShape, work: Work, how: Execution, where: Where) -> Needs:
     ]
     keeps = (where.generates, where.updates)
     return Needs(
-        tuple(Need(row.name, row.generate_bytes * keeps[0], row.update_bytes * keeps[1]) for row in rows)
+        tuple(Need(row.name, row.generate_bytes * keeps[0], row.update_bytes * keeps[1]) for row in rows),
+        0 if where.device == "cpu" else _host_bytes(shape, how, where),
     )
+
+
+def _host_bytes(shape: ModelShape, how: Execution, where: Where) -> int:
+    """Masters, gradients and both moments of an optimizer on the host, with its buffers; and the process."""
+    on_host = where.updates and how.kind.on_host
+    optimizer = shape.num_parameters * _HOST_OPTIMIZER_BYTES + HOST_BUFFER_BYTES
+    return HOST_OVERHEAD_BYTES * (2 if where.apart else 1) + (optimizer if on_host else 0)
 
 
 def _always(name: str, size_bytes: float) -> Need:

@@ -2,7 +2,7 @@
 
 from swarmd.errors import OutOfMemory
 from swarmd.optimizers import OPTIMIZERS
-from swarmd.policy.plans.choice import MARGIN, Choice, Priced
+from swarmd.policy.plans.choice import MARGIN, NOT_ASKED, Choice, Priced
 from swarmd.policy.plans.ladder import Plan
 from swarmd.policy.plans.room import Room
 
@@ -14,11 +14,18 @@ def required(choice: Choice) -> Priced:
     if choice.chosen is not None:
         return choice.chosen
     room, least = choice.room, min(choice.plans, key=lambda priced: priced.needs.peak_bytes)
-    need, free = least.needs.peak_bytes * (1 + MARGIN), room.free_bytes or 0
+    where = choice.device
+    if any(priced.fits(room) for priced in choice.plans):
+        room, where = choice.host, "the host"
+        least = min(
+            (p for p in choice.plans if p.fits(choice.room)), key=lambda priced: priced.needs.host_bytes
+        )
+    size_bytes = least.needs.peak_bytes if where == choice.device else least.needs.host_bytes
+    need, free = size_bytes * (1 + MARGIN), room.free_bytes or 0
     raise OutOfMemory(
-        f"not enough memory on {choice.device}: the smallest plan, {least.plan.name}, needs {need / GIB:.1f} GiB "
+        f"not enough memory on {where}: the smallest plan, {least.plan.name}, needs {need / GIB:.1f} GiB "
         f"with its margin, and {free / GIB:.1f} GiB are free",
-        "\n  ".join([*table_lines(choice), *_holder_lines(room)]),
+        "\n  ".join([*table_lines(choice), *_holder_lines(choice.room)]),
         f"{_help(room, need)}; `--plan {least.plan.name}` tries it anyway",
     )
 
@@ -31,7 +38,7 @@ def start_line(choice: Choice) -> str:
     told = ", ".join(f"{name} {in_words(size)}" for name, size in parts if size)
     free = "" if room.free_bytes is None else f", of {in_words(room.free_bytes)}"
     line = f"✓ memory     plan {priced.plan.name}: {told}{free}"
-    if not priced.fits(room):
+    if not priced.fits(room, choice.host):
         line += f"\n! memory     that is more than fits with a margin of {MARGIN:.0%}; it is tried because --plan says so"
     if room.free_bytes is None:
         line += f"\n! memory     {room.why}"
@@ -54,9 +61,15 @@ def table_lines(choice: Choice) -> list[str]:
         sizes = [getattr(priced.needs, f"{phase}_bytes") for priced in choice.plans]
         if any(sizes):
             rows.append([f"in all, {phase}", *(f"{size / unit:.{digits}f}" for size in sizes)])
-    verdict = ["fits" if priced.fits(choice.room) else "no" for priced in choice.plans]
     if choice.room.free_bytes is not None:
-        rows.append([f"of {choice.room.free_bytes / unit:.{1 if digits else 0}f} free", *verdict])
+        verdict = ["fits" if priced.fits(choice.room) else "no" for priced in choice.plans]
+        rows.append([_free(choice.room, unit, digits), *verdict])
+    if any(priced.needs.host_bytes for priced in choice.plans):
+        sizes = [priced.needs.host_bytes for priced in choice.plans]
+        rows.append(["on the host", *(f"{size / unit:.{digits}f}" for size in sizes)])
+        if choice.host.free_bytes is not None:
+            verdict = ["fits" if priced.fits(NOT_ASKED, choice.host) else "no" for priced in choice.plans]
+            rows.append([_free(choice.host, unit, digits), *verdict])
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     return [
         "  ".join(
@@ -65,6 +78,10 @@ def table_lines(choice: Choice) -> list[str]:
         )
         for row in [head, *rows]
     ]
+
+
+def _free(room: Room, unit: int, digits: int) -> str:
+    return f"of {(room.free_bytes or 0) / unit:.{1 if digits else 0}f} free"
 
 
 def screen(choice: Choice, model: str) -> str:
@@ -82,7 +99,9 @@ def screen(choice: Choice, model: str) -> str:
     chosen = choice.chosen
     verdict = "no plan fits" if chosen is None else f"plan {chosen.plan.name}"
     if chosen is not None and choice.forced:
-        verdict += ", forced" if chosen.fits(room) else ", forced: by these figures it does not fit"
+        verdict += (
+            ", forced" if chosen.fits(room, choice.host) else ", forced: by these figures it does not fit"
+        )
     return "\n".join([*lines, "", f"-> {verdict}"])
 
 
@@ -95,6 +114,7 @@ def document(choice: Choice, model: str) -> dict[str, object]:
         "device": choice.device,
         "total_bytes": choice.room.total_bytes,
         "free_bytes": choice.room.free_bytes,
+        "host_free_bytes": choice.host.free_bytes,
         "why_unknown": choice.room.why,
         "margin": MARGIN,
         "holders": [vars(holder) for holder in choice.room.holders],
@@ -109,6 +129,8 @@ def describe(plan: Plan) -> str:
     parts = ["the engine sleeps during an update" if plan.how.engine_sleeps else "nothing is given back"]
     if plan.how.checkpointing:
         parts.append("activations are computed twice, a quarter of the tokens at a time")
+    elif plan.name == "small-batches":
+        parts.append("half of the tokens at a time")
     if plan.how.kind is not OPTIMIZERS[0]:
         parts.append(plan.how.kind.words)
     return "; ".join(parts)
@@ -123,7 +145,8 @@ def _plan_document(priced: Priced, choice: Choice) -> dict[str, object]:
         "generate_bytes": priced.needs.generate_bytes,
         "update_bytes": priced.needs.update_bytes,
         "peak_bytes": priced.needs.peak_bytes,
-        "fits": priced.fits(choice.room),
+        "host_bytes": priced.needs.host_bytes,
+        "fits": priced.fits(choice.room, choice.host),
         "rows": [vars(row) for row in priced.needs.rows],
     }
 

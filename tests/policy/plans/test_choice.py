@@ -92,7 +92,40 @@ def test_the_start_says_both_phases_and_the_room() -> None:
 @pytest.mark.parametrize("free_bytes", [80 * GIB, 2 * GIB, None])
 def test_the_document_is_json_and_adds_up(free_bytes: int | None) -> None:
     found = json.loads(json.dumps(document(chosen(free_bytes), "half"), allow_nan=False))
-    assert (found["schema"], len(found["plans"])) == (1, 6)
+    assert (found["schema"], len(found["plans"])) == (1, 7)
     for plan in found["plans"]:
         assert plan["peak_bytes"] == max(plan["generate_bytes"], plan["update_bytes"])
         assert sum(row["update_bytes"] for row in plan["rows"]) == plan["update_bytes"]
+
+
+HOST = {priced.plan.name: priced.needs.host_bytes for priced in PRICED}
+
+
+def on_card(size_gib: float, host_gib: float) -> Choice:
+    host = Room(int(host_gib * GIB), int(host_gib * GIB))
+    return choose("cuda", Room(int(size_gib * GIB), int(size_gib * GIB)), PRICED, host=host)
+
+
+def test_the_optimizer_on_the_host_needs_sixteen_bytes_a_parameter_there() -> None:
+    extra = HOST["host-optimizer"] - HOST["resident"]
+    assert extra == 16 * half_billion().num_parameters + 128 * 2**20
+    assert len({size for name, size in HOST.items() if name != "host-optimizer"}) == 1
+
+
+def test_a_host_without_room_for_its_optimizer_gets_the_next_plan() -> None:
+    assert required(on_card(7.5, 16)).plan.name == "host-optimizer"
+    assert required(on_card(7.5, 8)).plan.name == "lora"
+
+
+def test_a_host_that_has_room_for_no_plan_is_named_with_its_need() -> None:
+    with pytest.raises(OutOfMemory, match=r"on the host: the smallest plan, .* needs 2\.2 GiB") as caught:
+        required(on_card(24, 1))
+    assert "on the host" in caught.value.why
+
+
+def test_a_table_has_the_hosts_memory_under_the_devices() -> None:
+    lines = screen(on_card(7.5, 8), "half").splitlines()
+    (host,) = [line for line in lines if line.startswith("on the host")]
+    assert host.split()[-7:] == ["2.00", "2.00", "2.00", "2.00", "2.00", "9.49", "2.00"]
+    (verdict,) = [line for line in lines if line.startswith("of 8.0 free")]
+    assert verdict.split()[-7:] == ["fits"] * 5 + ["no", "fits"]

@@ -19,12 +19,19 @@ def test_a_gpu_with_vllm_has_every_plan() -> None:
 
 
 def test_a_cpu_has_no_engine_to_put_to_sleep_and_no_other_host() -> None:
-    assert names("cpu", can_sleep=False) == ["resident", "checkpointing", "adam-8bit", "lora"]
+    assert names("cpu", can_sleep=False) == [
+        "resident",
+        "small-batches",
+        "checkpointing",
+        "adam-8bit",
+        "lora",
+    ]
 
 
 def test_kinds_of_optimizer_that_are_not_installed_have_no_plan() -> None:
     assert names("cuda", can_sleep=False, optimizers=[OPTIMIZER["adamw"], OPTIMIZER["host"]]) == [
         "resident",
+        "small-batches",
         "checkpointing",
         "host-optimizer",
     ]
@@ -32,26 +39,34 @@ def test_kinds_of_optimizer_that_are_not_installed_have_no_plan() -> None:
 
 def test_each_plan_saves_what_those_before_it_save() -> None:
     plans = ladder(UPDATE, "cuda", can_sleep=True)
-    assert [plan.how.engine_sleeps for plan in plans] == [False] + [True] * 5
-    assert [plan.how.checkpointing for plan in plans] == [False] * 2 + [True] * 4
+    assert [plan.how.engine_sleeps for plan in plans] == [False] + [True] * 6
+    assert [plan.how.checkpointing for plan in plans] == [False] * 3 + [True] * 4
 
 
 def test_what_plans_change() -> None:
     plans = [plan.how for plan in ladder(UPDATE, "cuda", can_sleep=True)]
     resident = Execution(4096)
     smaller = Execution(1024, head_tile=256, checkpointing=True, engine_sleeps=True)
-    assert plans[:3] == [resident, resident._replace(engine_sleeps=True), smaller]
-    assert plans[5] == smaller._replace(optimizer="lora")
+    sleeping = resident._replace(engine_sleeps=True)
+    assert plans[:4] == [
+        resident,
+        sleeping,
+        sleeping._replace(micro_batch_tokens=2048, head_tile=512),
+        smaller,
+    ]
+    assert plans[6] == smaller._replace(optimizer="lora")
 
 
 def test_smaller_has_a_limit() -> None:
-    plan = ladder(UpdateSection(micro_batch_tokens=80), "cpu", can_sleep=False)[1]
+    plan = ladder(UpdateSection(micro_batch_tokens=80), "cpu", can_sleep=False)[2]
     assert plan.how.micro_batch_tokens == 64
 
 
 @pytest.mark.parametrize("name", ["time-share", "host-optimizer", "nonsense", ""])
 def test_a_plan_that_is_not_here_is_refused_by_name(name: str) -> None:
-    with pytest.raises(ConfigError, match="resident, checkpointing, adam-8bit, lora") as caught:
+    with pytest.raises(
+        ConfigError, match="resident, small-batches, checkpointing, adam-8bit, lora"
+    ) as caught:
         named(ladder(UPDATE, "cpu", can_sleep=False), name)
     assert caught.value.exit_code == 2
 
@@ -61,12 +76,18 @@ def test_the_way_down_ends() -> None:
     seen, name = [], "resident"
     while (plan := after(plans, name)) is not None:
         seen.append(name := plan.name)
-    assert seen == ["checkpointing", "adam-8bit", "lora"]
+    assert seen == ["small-batches", "checkpointing", "adam-8bit", "lora"]
 
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("time-share", "checkpointing"), ("host-optimizer", "lora"), ("lora", "lora"), ("?", "resident")],
+    [
+        ("time-share", "small-batches"),
+        ("checkpointing", "checkpointing"),
+        ("host-optimizer", "lora"),
+        ("lora", "lora"),
+        ("?", "resident"),
+    ],
 )
 def test_a_plan_that_this_process_lacks_gives_way_to_the_next(name: str, found: str) -> None:
     assert at_least(ladder(UPDATE, "cpu", can_sleep=False), name).name == found

@@ -30,7 +30,7 @@ def table(size_gib: int) -> str:
     return "\n".join([*table_lines(choice), f"-> {name}"])
 
 
-@pytest.mark.parametrize("size_gib", [8, 12, 24])
+@pytest.mark.parametrize("size_gib", [8, 12, 16, 24])
 def test_the_table_of_a_card_is_the_computed_one(size_gib: int) -> None:
     found = re.search(rf"## A card of {size_gib} GB\n\n```text\n(.*?)\n```", PAGE.read_text(), re.S)
     assert found is not None
