@@ -115,7 +115,8 @@ class PolicyInfo(NamedTuple):
     """A policy process, and the checkpoint that it went on from when it started.
 
     Attributes:
-        engine: its name, `none` where the process does not generate; `engine_note` says why it is not the expected one.
+        engine: its name, `none` where the process does not generate; `engine_note` says why it is not the expected one,
+            or why it has a second copy of the weights.
         mismatch: how the update corrects for another engine's log-probs; None where the process does not update.
         plan: the memory plan in force, empty where there is none.
         resumed_from: a checkpoint's name; `state` is what it keeps of its round, empty for a start from nothing.

@@ -197,8 +197,9 @@ async def _start_children(node: Node, children: dict[str, Child], nursery: trio.
         async def start(name: str) -> None:
             info = await nursery.start(children[name].run)
             node.say(f"✓ {name:<10} {summary(name, info)}")
-            if name in ("generation", "update") and (note := typed(PolicyInfo, info).engine_note):
-                node.say(f"! {name} without vLLM: {note}")
+            if name in ("generation", "update") and (told := typed(PolicyInfo, info)).engine_note:
+                short_of = "one copy of the weights" if told.engine == "vllm" else "vLLM"
+                node.say(f"! {name} without {short_of}: {told.engine_note}")
 
         for name in children:
             starting.start_soon(start, name)

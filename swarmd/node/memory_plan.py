@@ -21,7 +21,7 @@ from swarmd.node.children import Placement
 from swarmd.policy.model.folder import ResolvedModel
 from swarmd.policy.plans.choice import NOT_ASKED, Choice, choose, price
 from swarmd.policy.plans.ladder import installed, ladder
-from swarmd.policy.plans.needs import Where, Work
+from swarmd.policy.plans.needs import ONE_COPY_KINDS, Where, Work
 from swarmd.policy.plans.room import Room, look
 from swarmd.policy.plans.shape import read_shape
 from swarmd.policy.plans.words import required, start_line
@@ -170,8 +170,15 @@ def memory_choice(
     device = placement.update
     alone = placement.generation != device
     engine = _engine_of(config, placement.generation)
-    where = Where(device, engine, generates=not alone, apart=placement.kind == "split" and not alone)
-    can_sleep = engine == "vllm" and device != "cpu" and placement.kind == "shared"
+    beside = engine == "vllm" and placement.kind == "shared"
+    where = Where(
+        device,
+        engine,
+        generates=not alone,
+        apart=placement.kind == "split" and not alone,
+        one_copy=beside and model.config.get("model_type") in ONE_COPY_KINDS,
+    )
+    can_sleep = beside and device != "cpu"
     plans = ladder(config.update, device, can_sleep=can_sleep, optimizers=installed())
     priced = price(shape, Work.of(config), where, plans)
     host = NOT_ASKED if device == "cpu" or room else look("cpu")

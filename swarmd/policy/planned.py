@@ -62,10 +62,6 @@ class PlannedLearner:
         assert self._learner is not None
         return self._learner
 
-    def reconfigure(self, config: Config) -> None:
-        """Take other settings, under which the optimizer stays as it is."""
-        self._config = self.learner.config = config
-
     def update(
         self, training_set: Sequence[TokenRollout], round: int, floors: Floors = NO_FLOORS
     ) -> UpdateStats:

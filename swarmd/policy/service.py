@@ -1,6 +1,6 @@
 """The policy process: generation, the update, or both on one model; plain blocking code, served by `processes.child`.
 
-With both roles the engine samples from the very module that the learner changes, or gets the new tensors straight from memory
+With both roles the engine samples from the very tensors that the learner changes, or gets the new ones straight from memory
 before it next generates. Nothing that came from a peer is decoded here but text, and no failure of a checkpoint undoes an update.
 """
 
@@ -30,7 +30,8 @@ from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.faults import loses_device
 from swarmd.policy.generation.choose import open_engine
 from swarmd.policy.generation.engine import Engine, Sampled, Sampling
-from swarmd.policy.model.loading import context_tokens_max, load_model, load_tokeniser
+from swarmd.policy.generation.shared_weights import load_beside, policy_in
+from swarmd.policy.model.loading import context_tokens_max, load_tokeniser
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.planned import PlannedLearner, plans_of
 from swarmd.policy.plans.ladder import Execution
@@ -87,6 +88,7 @@ class PolicyService(PolicyOps):
         self._plans = plans_of(self._config, plans, device)
         self._checkpoints = Path(checkpoints_dir) if checkpoints_dir else None
         self._saving = Saving(self._checkpoints, self._config.checkpoint.keep) if self._checkpoints else None
+        self._release = self._saving.release if self._saving else lambda: None
         self._version = 0
         self._model: PreTrainedModel | None = None
         self._tokeniser: Tokeniser
@@ -108,16 +110,6 @@ class PolicyService(PolicyOps):
         if threads := self._config.policy.threads:
             torch.set_num_threads(threads)
         self._tokeniser = load_tokeniser(self._model_dir)
-        if "update" in self._roles:
-            self._learner = PlannedLearner(
-                self._build_learner,
-                self._config,
-                plans=self._plans,
-                name=self._plan,
-                emit=self._emit,
-                sleep=self._put_engine_to_sleep,
-                before_change=self._saving.release if self._saving else lambda: None,
-            )
         if "generate" in self._roles:
             self._engine, self._engine_note = open_engine(
                 self._config.policy,
@@ -126,11 +118,19 @@ class PolicyService(PolicyOps):
                 tokeniser=self._tokeniser,
                 model=self._live_model,
                 can_sleep=any(plan.how.engine_sleeps for plan in self._plans),
+                can_share="update" in self._roles,
             )
-        if self._learner:
-            # An engine in another process is one with weights of its own.
-            apart = self._engine is None or self._engine.keeps_weights
-            self._learner.reconfigure(mismatch.resolve(self._config, engine_keeps_weights=apart))
+        if "update" in self._roles:
+            own_forward = self._engine is None or self._engine.own_forward  # None: in another process
+            self._learner = PlannedLearner(
+                self._build_learner,
+                mismatch.resolve(self._config, own_forward=own_forward),
+                plans=self._plans,
+                name=self._plan,
+                emit=self._emit,
+                sleep=self._put_engine_to_sleep,
+                before_change=self._release,
+            )
         if self._checkpoints:
             self._found = self._resume(self._checkpoints)
         return self.about()
@@ -160,9 +160,9 @@ class PolicyService(PolicyOps):
         started = time.perf_counter()
         sync_s = self._sync_engine(self._engine)
         prompt_ids = [self._tokeniser.prompt_ids(prompt) for prompt in prompts]
-        sampled_RG = self._engine.generate(
-            prompt_ids, Sampling(num_completions, temperature, tokens_max, seed)
-        )
+        sampling = Sampling(num_completions, temperature, tokens_max, seed)
+        with policy_in(self._engine, self._model, self._release):
+            sampled_RG = self._engine.generate(prompt_ids, sampling)
         return Generated(
             policy_version=self._version,
             completions_RG=[[self._completion(sampled) for sampled in row] for row in sampled_RG],
@@ -231,7 +231,8 @@ class PolicyService(PolicyOps):
     def _live_model(self) -> PreTrainedModel:
         """The model, loaded when it is first needed: a process that only generates, with vLLM, never loads one."""
         if self._model is None:
-            self._model = load_model(self._model_dir, self._device)
+            self._model, copied = load_beside(self._engine, self._model_dir, self._device)
+            self._engine_note = self._engine_note or copied
         return self._model
 
     def _take(self, path: Path, policy_version: int) -> None:
@@ -275,9 +276,8 @@ class PolicyService(PolicyOps):
         return found
 
     def _save(self, round: int, state: State, save: Save) -> Saved:
-        return (
-            self._saving.save(round, save, lambda: self._content(round, state)) if self._saving else Saved()
-        )
+        saving = self._saving
+        return saving.save(round, save, lambda: self._content(round, state)) if saving else Saved()
 
     def _content(self, round: int, state: State) -> Content:
         planned = self._updating()

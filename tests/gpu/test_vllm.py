@@ -37,6 +37,7 @@ class VllmOnCuda(GpuCase):
             batch_tokens_max=4096,
             context_tokens_max=256,
             can_sleep=True,
+            can_share=True,
         )
         self.addCleanup(self.close)
 
@@ -86,3 +87,26 @@ class VllmOnCuda(GpuCase):
         self.assertGreater(freed, 0)
         self.engine.load_weights(named_tensors(model), 2)
         self.assertEqual(self.ids(self.engine, GREEDY), found)
+        self.shares_weights_and_sleeps_without_them(model, own)
+
+    def shares_weights_and_sleeps_without_them(self, model: Any, own: TransformersEngine) -> None:
+        """In the same engine: a process has room for one with an allocator that sleeps."""
+        from swarmd.policy.generation.shared_weights import bind
+
+        self.assertEqual(bind(model, self.engine.tensors()), "")
+        self.engine.keeps_weights = False
+        places = [tensor.data_ptr() for tensor in self.engine.tensors().values()]
+        before = self.ids(self.engine, GREEDY)
+        adam = torch.optim.AdamW(model.parameters(), lr=0.05, fused=True)
+        ids = torch.tensor([PROMPTS[0]], device="cuda")
+        model(ids, labels=ids).loss.backward()
+        adam.step()
+        held = torch.cuda.mem_get_info()[0]
+        self.assertFalse(self.engine.sleep())  # no weight went with the cache
+        freed = torch.cuda.mem_get_info()[0] - held
+        self.report(f"asleep with shared weights: {freed / 2**20:.0f} MiB given back")
+        self.assertGreater(freed, 0)
+        found, wanted = self.ids(self.engine, GREEDY), self.ids(own, GREEDY)
+        self.assertNotEqual(found, before)
+        self.assertEqual([rows[0][0] for rows in found], [rows[0][0] for rows in wanted])
+        self.assertEqual([tensor.data_ptr() for tensor in self.engine.tensors().values()], places)

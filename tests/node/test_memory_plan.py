@@ -6,9 +6,16 @@ from typing import Any
 import pytest
 
 from swarmd.clients.events import PlanChanged
+from swarmd.config import Config
 from swarmd.errors import LocalError, OutOfMemory
-from swarmd.node.memory_plan import FAILURES_MAX, MemoryPlan
+from swarmd.node.children import Placement
+from swarmd.node.memory_plan import FAILURES_MAX, MemoryPlan, memory_choice
+from swarmd.policy.model.folder import ResolvedModel
+from swarmd.policy.plans.choice import Choice
+from swarmd.policy.plans.room import Room
+from swarmd.policy.plans.words import required
 from tests.loops.parts import Loops
+from tests.policy.plans.shapes import QWEN_15B
 
 NAMES = ("resident", "checkpointing", "lora")
 
@@ -41,6 +48,34 @@ class Parts:
 
 def event(**changes: Any) -> PlanChanged:
     return PlanChanged(12, "resident", "checkpointing", "no room")._replace(**changes)
+
+
+def choice_of(config: dict[str, Any], kind: str, free_gib: float) -> Choice:
+    """On a card of a home, with vLLM."""
+    model = ResolvedModel("m", "folder", None, None, None, "", True, None, config)
+    settings = Config.model_validate({"policy": {"model": "m", "engine": "vllm"}})
+    free = int(free_gib * 2**30)
+    found = memory_choice(
+        settings, model, Placement(kind, "cuda", "cuda", ("cuda",)), room=Room(8 * 2**30, free)
+    )
+    assert found is not None
+    return found
+
+
+def engine_weights(choice: Choice) -> int:
+    (row,) = (row for row in choice.plans[0].needs.rows if row.name == "engine weights")
+    return row.generate_bytes
+
+
+def test_a_billion_and_a_half_fit_a_card_of_8_gb() -> None:
+    choice = choice_of(QWEN_15B, "shared", 7.5)
+    assert (engine_weights(choice), required(choice).plan.name) == (0, "host-optimizer")
+
+
+@pytest.mark.parametrize(("kind", "model_type"), [("split", "qwen2"), ("shared", "gpt2")])
+def test_where_vllm_has_weights_of_its_own_they_are_counted(kind: str, model_type: str) -> None:
+    choice = choice_of(QWEN_15B | {"model_type": model_type}, kind, 7.5)
+    assert (engine_weights(choice) > 2 * 2**30, choice.chosen) == (True, None)
 
 
 def test_a_change_is_said_counted_and_shown() -> None:

@@ -1,6 +1,7 @@
 """The policy service with vLLM: both roles in one process, generation alone, and what neither may do to the other."""
 
 import importlib.util
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from swarmd.errors import ConfigError, StateError
+from swarmd.policy.generation import vllm_engine
 from swarmd.policy.generation.engine import Sampling
 from swarmd.policy.generation.transformers_engine import TransformersEngine
 from swarmd.policy.service import PolicyService
@@ -26,6 +28,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_folder(tmp_path_factory.mktemp("model") / "heads-of-32", hidden=128)
 
 
+PACKED = "the engine has packed model.layers.0.self_attn.qkv_proj.weight"
+
+
+def pack_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let vLLM's CPU build replace its matrices by copies that only its kernels can read."""
+    monkeypatch.setattr(vllm_engine, "unpacked", lambda wanted: nullcontext())
+
+
 def greedy(policy: PolicyService) -> list[list[int]]:
     answer = policy.generate(PROMPTS, 1, 0.0, 12, 0)
     return [list(row[0].token_ids) for row in answer.completions_RG]
@@ -41,13 +51,18 @@ def expected(policy: PolicyService, model: Any) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("sleeps", [False, True])
-def test_both_roles_in_one_process_always_answer_with_the_newest_weights(folder: Path, sleeps: bool) -> None:
+@pytest.mark.parametrize("copies", [False, True])
+def test_both_roles_in_one_process_always_answer_with_the_newest_weights(
+    folder: Path, sleeps: bool, copies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads = torch.get_num_threads()
+    if copies:
+        pack_matrices(monkeypatch)
     policy = started(
         folder, engine="vllm", plans=["resident", "time-share"] if sleeps else (), learning_rate=0.05
     )
     info = policy.about()
-    assert (info.engine, info.engine_note, info.policy_version) == ("vllm", "", 0)
+    assert (info.engine, info.engine_note, info.policy_version) == ("vllm", PACKED * copies, 0)
     assert info.engine_version
     seen = [greedy(policy)]
     for number in (1, 2):
@@ -63,8 +78,12 @@ def test_both_roles_in_one_process_always_answer_with_the_newest_weights(folder:
     torch.set_num_threads(threads)
 
 
-def test_new_weights_are_copied_once_and_timed(folder: Path) -> None:
+def test_where_both_cannot_share_new_weights_are_copied_once_and_timed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack_matrices(monkeypatch)
     policy = started(folder, engine="vllm")
+    assert policy.about().engine_note == PACKED
     assert policy.generate(PROMPTS, 1, 1.0, 4, 0).seconds_weight_sync == 0
     policy.update([own_rollout(policy, PROMPTS[0])], 1, {}, False)
     assert policy.generate(PROMPTS, 1, 1.0, 4, 0).seconds_weight_sync > 0

@@ -29,11 +29,13 @@ def open_engine(
     tokeniser: Tokeniser,
     model: "Callable[[], PreTrainedModel]",
     can_sleep: bool = False,
+    can_share: bool = False,
 ) -> tuple[Engine, str]:
     """The engine, and why it is not vLLM where `auto` would have liked that; empty otherwise.
 
     Args:
         can_sleep: whether a memory plan may ask it to sleep.
+        can_share: whether a learner in this process may take its tensors for its own.
         model: gives the live transformers model, loading it where it is not yet; not called for vLLM.
 
     Raises:
@@ -46,7 +48,7 @@ def open_engine(
         note = why_not_vllm(device, model_dir)
         if not note:
             try:
-                return _vllm(policy, device, model_dir, tokeniser, can_sleep), ""
+                return _vllm(policy, device, model_dir, tokeniser, can_sleep, can_share), ""
             except OutOfMemory:
                 raise  # another memory plan leaves room for vLLM; transformers would be the slower way for good
             except LocalError as error:
@@ -126,7 +128,12 @@ def _why_not_head(model_dir: Path) -> str:
 
 
 def _vllm(
-    policy: PolicySettings, device: str, model_dir: Path, tokeniser: Tokeniser, can_sleep: bool
+    policy: PolicySettings,
+    device: str,
+    model_dir: Path,
+    tokeniser: Tokeniser,
+    can_sleep: bool,
+    can_share: bool,
 ) -> Engine:
     from transformers import AutoConfig
 
@@ -141,4 +148,5 @@ def _vllm(
         batch_tokens_max=policy.generate_batch_tokens,
         context_tokens_max=context_tokens_max(config),
         can_sleep=can_sleep,
+        can_share=can_share,
     )

@@ -40,13 +40,16 @@ class Sampled:
 class Engine(Protocol):
     """An engine generates. Calls come one at a time, from one thread.
 
-    `keeps_weights`: the engine has its own copy of the weights, and new ones come through `load_weights`. Where it samples from
-    the very module that the learner changes, they are there by themselves.
+    `keeps_weights`: the engine has its own copy of the weights, and new ones come through `load_weights`. Where a learner changes
+    the engine's own tensors (`shared_weights`), or the very module that it samples from, they are there by themselves.
+    `own_forward`: the engine computes log-probs in its own way, and a learner's differ a little. Other engines run the learner's
+    module, adapters and all.
     """
 
     name: str
     version: str
     keeps_weights: bool
+    own_forward: bool
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[list[Sampled]]:
         """`num_completions` for each prompt's ids, in order. Equal arguments and weights give equal completions.
@@ -65,6 +68,9 @@ class Engine(Protocol):
         Raises:
             StateError: unreadable, or names or shapes do not fit; nothing has been changed then.
         """
+
+    def tensors(self) -> "Mapping[str, Tensor]":
+        """The engine's own weights by its own names, whose memory a model may share; empty where it may not."""
 
     def sleep(self) -> bool:
         """Give back what memory the engine can while the other role works.

@@ -35,6 +35,7 @@ class TransformersEngine:
     name = "transformers"
     version = transformers.__version__
     keeps_weights = False
+    own_forward = False
 
     def __init__(
         self,
@@ -95,6 +96,10 @@ class TransformersEngine:
 
     def load_weights(self, weights: Path | Mapping[str, Tensor], policy_version: int) -> None:
         """Nothing to do: the module is the learner's own, and no cache outlives a call."""
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """None: the engine has no weights beside the module's."""
+        return {}
 
     def sleep(self) -> bool:
         """Nothing to do: no cache outlives a call."""

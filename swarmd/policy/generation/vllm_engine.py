@@ -17,7 +17,7 @@ from torch import Tensor
 from swarmd.errors import LocalError, OutOfMemory
 from swarmd.policy.generation.drawing import GREEDY_BELOW
 from swarmd.policy.generation.engine import Sampled, Sampling
-from swarmd.policy.generation.vllm_process import prepare_environment, restore_crash_signals
+from swarmd.policy.generation.vllm_process import prepare_environment, restore_crash_signals, unpacked
 from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.state.weights import opened
@@ -51,7 +51,8 @@ class VllmEngine:
         shapes: what new weights must look like.
         batch_tokens_max: prompt and completion tokens that the cache holds at once; also the longest row.
         context_tokens_max: what prompt and completion together may not exceed.
-        can_sleep: `sleep` frees the memory of weights and cache (CUDA only).
+        can_sleep: `sleep` frees the memory of weights and cache (CUDA only); of the cache alone where the weights are shared.
+        can_share: a model may take the engine's tensors for its own. The CPU build then packs no matrix, which costs it speed.
 
     Raises:
         LocalError: vLLM does not start with this model on this device.
@@ -59,6 +60,7 @@ class VllmEngine:
 
     name = "vllm"
     keeps_weights = True
+    own_forward = True
 
     def __init__(
         self,
@@ -70,6 +72,7 @@ class VllmEngine:
         batch_tokens_max: int,
         context_tokens_max: int,
         can_sleep: bool = False,
+        can_share: bool = False,
     ) -> None:
         prepare_environment()
         import vllm
@@ -80,15 +83,17 @@ class VllmEngine:
         self._context_tokens_max = min(context_tokens_max, batch_tokens_max)
         self._can_sleep = can_sleep and device != "cpu"
         self._asleep = False
+        self._can_share = can_share
         set_num_threads, num_threads = torch.set_num_threads, torch.get_num_threads()
         try:
-            self._engine = _open(
-                model_dir,
-                device=device,
-                context_tokens_max=self._context_tokens_max,
-                batch_tokens_max=batch_tokens_max,
-                can_sleep=self._can_sleep,
-            )
+            with unpacked(can_share):
+                self._engine = _open(
+                    model_dir,
+                    device=device,
+                    context_tokens_max=self._context_tokens_max,
+                    batch_tokens_max=batch_tokens_max,
+                    can_sleep=self._can_sleep,
+                )
         except Exception as error:  # any library under vLLM may fail here; the caller falls back or ends
             kind = OutOfMemory if is_out_of_memory(error) else LocalError
             raise kind(
@@ -107,11 +112,13 @@ class VllmEngine:
         """See `Engine`. A completion's seed follows from `sampling.seed` and its place. The engine forgets earlier prompts."""
         from vllm import RequestOutput
 
-        if self._asleep:
+        if self._asleep and self.keeps_weights:
             raise LocalError("the engine sleeps", "its weights were given back", "load weights first")
         found = [[Sampled() for _ in range(sampling.num_completions)] for _ in prompts]
         try:
-            self._engine.reset_prefix_cache()
+            self._wait_for_weights()
+            if not self._engine.reset_prefix_cache():
+                raise RuntimeError("the prefix cache could not be emptied")
             for index, prompt in enumerate(prompts):
                 room = min(sampling.tokens_max, self._context_tokens_max - len(prompt))
                 if room > 0:
@@ -141,14 +148,31 @@ class VllmEngine:
             self._shapes.check({name: tuple(tensor.shape) for name, tensor in weights.items()}, "memory")
             self._replace(iter(weights.items()), policy_version)
 
+    def tensors(self) -> Mapping[str, Tensor]:
+        found: list[dict[str, Tensor]] = [{}]
+        return (self._engine.collective_rpc("swarmd_tensors") if self._can_share else found)[0]
+
     def sleep(self) -> bool:
         if self._can_sleep and not self._asleep:
             try:
-                self._engine.sleep(level=2)
+                if self.keeps_weights:
+                    self._engine.sleep(level=2)
+                else:  # vLLM's `release_kv_cache_memory` fails while a last batch is in flight, whose result nobody wants
+                    self._engine.collective_rpc("discard", args=(("kv_cache", "workspace"),))
             except Exception as error:  # noqa: BLE001 - half asleep is neither
                 end_process(_ruined("falling asleep", error))
             self._asleep = True
-        return self._asleep
+        return self._asleep and self.keeps_weights
+
+    def _wait_for_weights(self) -> None:
+        """Where the learner has written shared weights: it is done, and the cache has its memory again."""
+        if self.keeps_weights:
+            return
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()  # vLLM may compute on another stream than the learner
+        if self._asleep:
+            self._engine.collective_rpc("wake_up", args=(["kv_cache"],))  # with it wakes all but weights
+            self._asleep = False
 
     def _replace(self, tensors: Iterator[tuple[str, Tensor]], policy_version: int) -> None:
         try:
@@ -156,7 +180,8 @@ class VllmEngine:
                 if torch.cuda.is_available():
                     torch.cuda.empty_cache()
                 self._engine.wake_up(["weights"])
-            self._engine.collective_rpc("swarmd_take_weights", args=(tensors,))
+            with unpacked(self._can_share):
+                self._engine.collective_rpc("swarmd_take_weights", args=(tensors,))
             if self._asleep:
                 self._engine.wake_up(["kv_cache"])
                 self._asleep = False

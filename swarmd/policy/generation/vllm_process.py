@@ -1,10 +1,12 @@
-"""The process around vLLM: its environment before the import, and crashes that end the process."""
+"""The process around vLLM: its environment before the import, how it keeps matrices, and crashes that end the process."""
 
 import faulthandler
 import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def prepare_environment() -> None:
@@ -25,6 +27,19 @@ def prepare_environment() -> None:
     }
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
+
+
+@contextmanager
+def unpacked(wanted: bool) -> Iterator[None]:
+    """Within the block vLLM's CPU build multiplies matrices as they are, instead of from packed copies that replace them."""
+    from vllm import _custom_ops
+
+    packs = _custom_ops._supports_onednn
+    _custom_ops._supports_onednn = packs and not wanted
+    try:
+        yield
+    finally:
+        _custom_ops._supports_onednn = packs
 
 
 def restore_crash_signals() -> None:

@@ -1,4 +1,4 @@
-"""A mixin for vLLM's worker class, named to vLLM by its dotted name: it takes new weights. Imports nothing heavy."""
+"""A mixin for the worker of vLLM, which finds it by its dotted name: shows its weights, takes new ones. Imports nothing heavy."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,6 +15,11 @@ class TakesWeights:
 
     reload_weights: "Callable[..., None]"
     model_runner: "GPUModelRunner"
+
+    def swarmd_tensors(self) -> dict[str, "Tensor"]:
+        """The live parameters by vLLM's names; a tied one under each of its names."""
+        model = self.model_runner.get_model()
+        return {name: one.data for name, one in model.named_parameters(remove_duplicate=False)}
 
     def swarmd_take_weights(self, tensors: Iterator[tuple[str, "Tensor"]]) -> None:
         """Replace the weights in place by `tensors`, which carry the names and shapes of the model's folder.

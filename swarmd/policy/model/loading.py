@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,10 +44,15 @@ def load_tokeniser(path: Path) -> Tokeniser:
         raise ModelUnavailable(f"the tokenizer in {path} cannot be used", str(error)) from error
 
 
-def load_model(path: Path, device: str) -> "PreTrainedModel":
+def load_model(
+    path: Path, device: str, *, before_move: "Callable[[PreTrainedModel], object]" = lambda model: None
+) -> "PreTrainedModel":
     """The causal language model of a folder on `device`: float32 on a CPU, bfloat16 on an accelerator.
 
     Where the model is narrower than float32, the learner keeps master weights that are not.
+
+    Args:
+        before_move: gets the model while it is on the host, in its type; parameters that it puts on the device stay as they are.
 
     Raises:
         ModelUnavailable: transformers does not know its kind, a file is damaged, or tensors are missing.
@@ -71,6 +77,7 @@ def load_model(path: Path, device: str) -> "PreTrainedModel":
                 f"its weights lack {len(lacking)} of the tensors that its config asks for, first {lacking[0]}",
                 "download it again: random numbers would stand in for them",
             )
+        before_move(model)
         return model.to(device).eval()
     except ModelUnavailable:
         raise

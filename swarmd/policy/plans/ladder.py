@@ -22,7 +22,7 @@ class Execution(NamedTuple):
         checkpointing: activations are computed a second time instead of kept.
         optimizer: a name of `swarmd.optimizers`.
         lora_rank: of adapters, where the optimizer trains those.
-        engine_sleeps: the engine gives its weights and cache back during an update.
+        engine_sleeps: the engine gives its cache back during an update, and its weights where they are a copy.
     """
 
     micro_batch_tokens: int

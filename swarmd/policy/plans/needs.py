@@ -33,6 +33,8 @@ HOST_OVERHEAD_BYTES = 2048 * MIB
 ENGINE_AWAKE_BYTES, ENGINE_ASLEEP_BYTES = 700 * MIB, 450 * MIB
 # Bytes an element of the logits while one token is drawn from them: float32 logits and log-probs, float64 exponentials and sums.
 _DRAW_BYTES = 4 + 4 + 8 + 8
+# Kinds of models (`model_type`) whose weights vLLM lays out so that a learner's parameters can be views of them.
+ONE_COPY_KINDS = frozenset({"gemma2", "llama", "mistral", "phi3", "qwen2", "qwen3"})
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,10 @@ class Where:
 
     Attributes:
         device: `cpu`, `cuda`, `cuda:N` or `mps`.
-        engine: `vllm`, which has weights of its own, or `transformers`, which samples from the learner's.
+        engine: `vllm`, or `transformers`, which samples from the learner's module.
         generates, updates: which roles are on this device.
         apart: both are, in two processes that know nothing of each other.
+        one_copy: vLLM's weights are the learner's parameters; otherwise it has a copy of its own.
     """
 
     device: str = "cuda"
@@ -91,6 +94,7 @@ class Where:
     generates: bool = True
     updates: bool = True
     apart: bool = False
+    one_copy: bool = False
 
     @property
     def element_bytes(self) -> int:
@@ -150,8 +154,11 @@ def needs(shape: ModelShape, work: Work, how: Execution, where: Where) -> Needs:
 def _host_bytes(shape: ModelShape, how: Execution, where: Where) -> int:
     """Masters, gradients and both moments of an optimizer on the host, with its buffers; and the process."""
     on_host = where.updates and how.kind.on_host
+    # While vLLM generates, adapters are merged into the one copy, and the matrices under them wait on the host.
+    merged = shape.num_layers * shape.num_in_layer * where.element_bytes
+    merged *= where.one_copy and how.kind.adapters
     optimizer = shape.num_parameters * _HOST_OPTIMIZER_BYTES + HOST_BUFFER_BYTES
-    return HOST_OVERHEAD_BYTES * (2 if where.apart else 1) + (optimizer if on_host else 0)
+    return HOST_OVERHEAD_BYTES * (2 if where.apart else 1) + (optimizer if on_host else 0) + merged
 
 
 def _always(name: str, size_bytes: float) -> Need:
@@ -225,7 +232,7 @@ def tile_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int
 def _generation(shape: ModelShape, work: Work, how: Execution, where: Where) -> list[Need]:
     """The engine. Its own weights and cache stay on the device during an update, unless it sleeps."""
     element_bytes, width = where.element_bytes, work.prompt_tokens + work.tokens_max
-    own_weights = shape.num_parameters * element_bytes
+    own_weights = 0 if where.one_copy else shape.num_parameters * element_bytes
     if where.engine == "vllm":
         cache = work.generate_batch_tokens * shape.kv_bytes_per_token(element_bytes)
         if how.engine_sleeps:

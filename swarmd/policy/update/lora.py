@@ -4,7 +4,8 @@ The model object stays what it was: only its linear layers are wrapped. Everythi
 without adapters, and merged matrices.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -88,6 +89,29 @@ def forget_adapters(model: nn.Module) -> None:
     """Give every adapter zero effect again."""
     for _, layer in _adapted(model):
         layer.lora_B[ADAPTER].weight.zero_()
+
+
+@contextmanager
+def merged_in_place(model: nn.Module, before_change: Callable[[], None]) -> Iterator[None]:
+    """Within the block each adapted matrix is the merged one; afterwards it is the old one, bit for bit.
+
+    For whoever reads the matrices and knows no adapters. The host holds the old ones meanwhile. The model must not be run.
+
+    Args:
+        before_change: called where there are adapters, before the first matrix changes.
+    """
+    kept: list[tuple[Tensor, Tensor]] = []
+    if adapted := [layer for _, layer in _adapted(model)]:
+        before_change()
+    try:
+        for layer in adapted:
+            base = layer.base_layer.weight.detach()
+            kept.append((base, base.to("cpu", copy=True)))
+            base.copy_(_merged(base, layer))
+        yield
+    finally:
+        for base, old in kept:
+            base.copy_(old)
 
 
 class MergedTensors(Mapping[str, Tensor]):

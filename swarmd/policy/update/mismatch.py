@@ -1,7 +1,7 @@
 """The gap between engine and trainer, as a ratio of each sampled token, and what mends it: `factors`.
 
-An engine with weights of its own computes in another order, precision or version than the trainer, so it samples from a slightly
-other policy than the one whose gradient is taken. `exp(trainer's log-prob - engine's)` of sampled tokens says how far (it is 1 on
+An engine other than the trainer's module computes in another order, precision or version, so it samples from a slightly other
+policy than the one whose gradient is taken. `exp(trainer's log-prob - engine's)` of sampled tokens says how far (it is 1 on
 average between equal policies), and corrects for it: truncated importance sampling, as TRL 1.16 offers for vLLM. Where the
 trainer is an update ahead of the engine's weights, the same ratio covers that update, too. All of it is detached.
 """
@@ -19,11 +19,11 @@ from swarmd.config import Config, Mismatch
 LOG_RATIO_SHOWN_MAX = 20.0
 
 
-def resolve(config: Config, *, engine_keeps_weights: bool) -> Config:
-    """`auto` resolved: `token` for an engine with weights of its own, `off` for one that shares the trainer's module."""
+def resolve(config: Config, *, own_forward: bool) -> Config:
+    """`auto` resolved: `token` for an engine that computes in its own way, `off` for one that runs the trainer's module."""
     if config.update.mismatch != "auto":
         return config
-    found: Mismatch = "token" if engine_keeps_weights else "off"
+    found: Mismatch = "token" if own_forward else "off"
     update = config.update.model_copy(update={"mismatch": found})
     return config.model_copy(update={"update": update})
 

@@ -250,6 +250,41 @@ def test_waking_brings_weights_before_the_cache(pair: Pair, monkeypatch: pytest.
     assert [call[0] for call in calls].index("collective_rpc") == 2
 
 
+def test_with_shared_weights_only_the_cache_sleeps_and_generating_wakes_it(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+
+    class Recorder:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *args, **kwargs: calls.append((name, *args, *kwargs.values())) or True
+
+        def has_unfinished_requests(self) -> bool:
+            return False
+
+    monkeypatch.setattr(pair.engine, "_engine", Recorder())
+    monkeypatch.setattr(pair.engine, "_can_sleep", True)
+    monkeypatch.setattr(pair.engine, "keeps_weights", False)
+    assert [pair.engine.sleep(), pair.engine.sleep()] == [False, False]  # nothing is to be loaded
+    pair.engine.generate([], Sampling(1, 0.0, 4, 0))
+    pair.engine.generate([], Sampling(1, 0.0, 4, 0))
+    assert calls == [
+        ("collective_rpc", "discard", (("kv_cache", "workspace"),)),
+        ("collective_rpc", "wake_up", (["kv_cache"],)),
+        ("reset_prefix_cache",),
+        ("reset_prefix_cache",),
+    ]
+
+
+def test_what_remains_in_the_cache_after_new_weights_ends_the_process(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pair.engine._engine, "reset_prefix_cache", lambda: False)
+    with pytest.raises(LocalError, match="the process ends") as caught:
+        pair.greedy()
+    assert "prefix cache" in caught.value.why
+
+
 @pytest.mark.parametrize("operation", ["generate", "load_weights"])
 def test_a_failure_within_vllm_ends_the_process(
     pair: Pair, operation: str, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,12 @@ QWEN_05B: dict[str, Any] = {
     "num_key_value_heads": 2,
     "tie_word_embeddings": True,
 }
-
+QWEN_15B = QWEN_05B | {
+    "hidden_size": 1536,
+    "intermediate_size": 8960,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 12,
+}
 
 # That of a node with default settings and a model from the hub.
 WORK = Work.of(Config.model_validate({"policy": {"model": "Qwen2.5-0.5B"}}))

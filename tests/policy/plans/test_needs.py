@@ -16,6 +16,7 @@ from tests.policy.plans.shapes import WORK, half_billion
 from tests.policy.tiny_models import build
 
 GPU, CPU = Where("cuda", "vllm"), Where("cpu", "transformers")
+ONE_COPY = Where("cuda", "vllm", one_copy=True)
 PARAMETERS = 494_032_768
 HOW = Execution(UpdateSection().micro_batch_tokens)
 
@@ -62,6 +63,28 @@ def test_an_engine_that_sleeps_gives_weights_and_cache_back() -> None:
     assert awake.generate_bytes == asleep.generate_bytes
 
 
+def test_an_engine_with_the_learners_weights_gives_the_cache_back_and_keeps_those() -> None:
+    awake, asleep = (
+        needs(half_billion(), WORK, HOW._replace(engine_sleeps=sleeps), ONE_COPY) for sleeps in (False, True)
+    )
+    assert row(awake, "engine weights") == row(asleep, "engine weights") == Need("engine weights")
+    assert row(awake, "weights") == row(asleep, "weights") == Need("weights", 2 * PARAMETERS, 2 * PARAMETERS)
+    cache, rest = (
+        row(awake, name).update_bytes - row(asleep, name).update_bytes
+        for name in ("key-value cache", "engine")
+    )
+    assert awake.update_bytes - asleep.update_bytes == cache + rest
+    assert (row(asleep, "key-value cache").update_bytes, cache > 0, rest > 0) == (0, True, True)
+
+
+def test_one_copy_saves_the_other_wherever_that_would_be() -> None:
+    for sleeps in (False, True):
+        how = HOW._replace(engine_sleeps=sleeps)
+        two, one = (needs(half_billion(), WORK, how, where) for where in (GPU, ONE_COPY))
+        assert two.generate_bytes - one.generate_bytes == 2 * PARAMETERS
+        assert two.update_bytes - one.update_bytes == (0 if sleeps else 2 * PARAMETERS)
+
+
 def test_the_shared_module_is_counted_once() -> None:
     assert all(row.name != "engine weights" for row in needs(half_billion(), WORK, HOW, CPU).rows)
 
@@ -85,7 +108,9 @@ def test_a_round_smaller_than_a_micro_batch_is_the_row() -> None:
 
 
 @pytest.mark.parametrize(
-    "where", [GPU, CPU, Where("cuda", "transformers")], ids=["vllm", "cpu", "transformers"]
+    "where",
+    [GPU, ONE_COPY, CPU, Where("cuda", "transformers")],
+    ids=["vllm", "vllm, one copy", "cpu", "transformers"],
 )
 def test_every_plan_needs_less_for_an_update_than_the_one_before(where: Where) -> None:
     plans = ladder(UpdateSection(), where.device, can_sleep=where.engine == "vllm")

@@ -23,7 +23,10 @@ TAKEN_BYTES = GIB // 2
 def table(size_gib: int) -> str:
     """Every plan for Qwen2.5-0.5B with vLLM, default settings, on a card of that size."""
     plans = price(
-        half_billion(), WORK, Where("cuda", "vllm"), ladder(UpdateSection(), "cuda", can_sleep=True)
+        half_billion(),
+        WORK,
+        Where("cuda", "vllm", one_copy=True),
+        ladder(UpdateSection(), "cuda", can_sleep=True),
     )
     choice = choose("cuda", Room(size_gib * GIB, size_gib * GIB - TAKEN_BYTES), plans)
     name = choice.chosen.plan.name if choice.chosen else "none"

@@ -39,7 +39,7 @@ def test_gauges_of_nothing_and_of_a_broken_engine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "keeps_weights", "found"),
+    ("wanted", "own_forward", "found"),
     [
         ("auto", True, "token"),
         ("auto", False, "off"),
@@ -47,8 +47,10 @@ def test_gauges_of_nothing_and_of_a_broken_engine() -> None:
         ("token", False, "token"),
     ],
 )
-def test_auto_asks_whose_weights_the_engine_has(wanted: Mismatch, keeps_weights: bool, found: str) -> None:
-    resolved = resolve(config(mismatch=wanted, epochs=3), engine_keeps_weights=keeps_weights)
+def test_auto_asks_whether_the_engine_computes_by_itself(
+    wanted: Mismatch, own_forward: bool, found: str
+) -> None:
+    resolved = resolve(config(mismatch=wanted, epochs=3), own_forward=own_forward)
     assert resolved == config(mismatch=found, epochs=3)
 
 
