@@ -70,6 +70,7 @@ def engine_weights(choice: Choice) -> int:
 def test_a_billion_and_a_half_fit_a_card_of_8_gb() -> None:
     choice = choice_of(QWEN_15B, "shared", 7.5)
     assert (engine_weights(choice), required(choice).plan.name) == (0, "host-optimizer")
+    assert required(choice).needs.peak_bytes <= 5.5 * 2**30
 
 
 @pytest.mark.parametrize(("kind", "model_type"), [("split", "qwen2"), ("shared", "gpt2")])

@@ -33,6 +33,9 @@ HOST_OVERHEAD_BYTES = 2048 * MIB
 ENGINE_AWAKE_BYTES, ENGINE_ASLEEP_BYTES = 700 * MIB, 450 * MIB
 # Bytes an element of the logits while one token is drawn from them: float32 logits and log-probs, float64 exponentials and sums.
 _DRAW_BYTES = 4 + 4 + 8 + 8
+# The head's gradient in a narrow model's own precision exists in parts of this size (`update.head`), before each is added to the
+# wide one. A whole one is 445 MiB at 1.5 B parameters. A quarter would be products too small to fill a GPU.
+NARROW_BLOCK_BYTES = 32 * MIB
 # Kinds of models (`model_type`) whose weights vLLM lays out so that a learner's parameters can be views of them.
 ONE_COPY_KINDS = frozenset({"gemma2", "llama", "mistral", "phi3", "qwen2", "qwen3"})
 
@@ -175,8 +178,8 @@ def _training(shape: ModelShape, work: Work, how: Execution, where: Where) -> li
     moments = embedding * kind.embedding_moment_bytes + (trained - embedding) * kind.moment_bytes
     rows.append(_always("optimizer moments", moments))
     # To the host they leave one by one, but for the head's, which is added up first.
-    on_their_way = shape.num_embedding * _GRADIENT_BYTES + shape.num_in_layer * where.element_bytes
-    rows.append(Need("gradients", 0, on_their_way if kind.on_host else trained * _GRADIENT_BYTES))
+    of_head, of_layer = shape.num_embedding * _GRADIENT_BYTES, shape.num_in_layer * where.element_bytes
+    rows.append(Need("gradients", 0, of_head + of_layer if kind.on_host else trained * _GRADIENT_BYTES))
     kept = activation_bytes(shape, work, how, where.element_bytes)
     after_head = kept + layer_backward_bytes(shape, work, how, where.element_bytes)
     in_head = kept + tile_bytes(shape, work, how, where.element_bytes)
@@ -184,7 +187,9 @@ def _training(shape: ModelShape, work: Work, how: Execution, where: Where) -> li
     at_the_end = embedding * where.element_bytes
     rows.append(Need("activations", 0, kept))
     in_check = kept + _CHECK_TOKENS * shape.vocab * _CHECK_BYTES
-    rows.append(Need("logits, backward", 0, max(after_head, in_head, at_the_end, in_check) - kept))
+    if kind.on_host:  # where a part of the row "gradients" is not there yet, or no longer
+        in_head, at_the_end, in_check = in_head - of_layer, at_the_end - of_head, in_check - of_head
+    rows.append(Need("logits, backward", 0, max(kept, after_head, in_head, at_the_end, in_check) - kept))
     return rows
 
 
@@ -222,10 +227,11 @@ def layer_backward_bytes(shape: ModelShape, work: Work, how: Execution, element_
 def tile_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int) -> int:
     """A tile of logits in float32, and once more while their sum of exponentials is taken; see `update.head`.
 
-    A narrow model also has the tile, and the gradient of the head, in its own precision.
+    A narrow model also has the tile, and a part of the head's gradient, in its own precision.
     """
     tile = min(how.head_tile, work.row_tokens(how)) * shape.vocab
-    narrow = tile * element_bytes + shape.num_embedding * element_bytes if element_bytes < 4 else 0
+    part = min(shape.num_embedding * element_bytes, NARROW_BLOCK_BYTES)
+    narrow = tile * element_bytes + part if element_bytes < 4 else 0
     return max(tile * 8, tile * 4 + narrow)
 
 

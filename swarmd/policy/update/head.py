@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from swarmd.policy.plans.needs import NARROW_BLOCK_BYTES
+
 # Entropy is read off this many rows a tile: it is a gauge, and a full one would double the head's memory.
 ENTROPY_ROWS_A_TILE = 64
 
@@ -83,6 +85,9 @@ def _add_head_gradients(
         if gradients.weight_VD.dtype == narrow.dtype:
             gradients.weight_VD.addmm_(narrow.t(), hidden)
         else:
-            gradients.weight_VD.add_(narrow.t() @ hidden)
+            rows = max(NARROW_BLOCK_BYTES // (hidden.shape[1] * hidden.element_size()), 1)
+            for start in range(0, narrow.shape[1], rows):
+                part = slice(start, start + rows)
+                gradients.weight_VD[part].add_(narrow[:, part].t() @ hidden)
     if gradients.bias_V is not None:
         gradients.bias_V.add_(grad.sum(0))

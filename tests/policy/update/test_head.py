@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from swarmd.policy.update import head as head_module
 from swarmd.policy.update.head import HeadGradients, head_pass
 
 TOKENS, WIDTH, VOCAB = 11, 6, 17
@@ -80,6 +81,21 @@ def test_a_bfloat16_head_adds_up_in_float32() -> None:
     )
     assert found.logps_N.dtype == gradients.weight_VD.dtype == torch.float32
     assert found.hidden_grad_ND.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("block_bytes", [1, 60, 2**20])
+def test_a_narrow_heads_gradient_does_not_depend_on_its_blocks(
+    block_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(head_module, "NARROW_BLOCK_BYTES", block_bytes)
+    hidden, head, targets, slopes = case(False, torch.bfloat16)
+    gradients = sinks(head, torch.float32)
+    head_pass(
+        hidden, head, targets, slope_of=lambda _, part: slopes[part].float(), gradients=gradients, tile=64
+    )
+    onehot = torch.nn.functional.one_hot(targets, VOCAB)
+    wanted = ((onehot - head(hidden).float().softmax(-1)) * slopes.float()[:, None]).T @ hidden.float()
+    assert torch.allclose(gradients.weight_VD, wanted, rtol=0.02, atol=0.05)
 
 
 def test_entropy_of_a_uniform_head_is_log_vocab() -> None:
