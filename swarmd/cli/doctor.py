@@ -14,6 +14,50 @@ def doctor() -> None:
 
 
 @doctor.command()
+@settings("--device")
+@json_option
+@pass_node
+def gpu(node: NodeOptions, as_json: bool) -> None:
+    """Whether a model would run on this machine's GPU: driver, card, memory, packages, and what to mend."""
+    from swarmd.errors import NoDevice
+    from swarmd.policy.model import devices, packages
+    from swarmd.policy.plans.room import look
+
+    machine, trouble = devices.look(), ""
+    try:
+        device = devices.resolve_device(node.config().policy.device, "", machine=machine)
+    except NoDevice as error:
+        device, trouble = "", error.why
+    room = look(device) if device.startswith("cuda") else None
+    lost = packages.missing() if room else {}
+    if as_json:
+        free = room.free_bytes if room else None
+        document = {
+            **vars(machine),
+            "schema": 1,
+            "device": device,
+            "trouble": trouble,
+            "free_bytes": free,
+            "missing": lost,
+        }
+        click.echo(json.dumps(document, indent=2))
+    else:
+        click.echo(f"driver {machine.driver or 'none'}, torch for CUDA {machine.torch_cuda or 'none'}")
+        if machine.capability:
+            click.echo(f"compute capability {machine.capability[0]}.{machine.capability[1]}")
+        if room:
+            told = "unknown: " + room.why if room.free_bytes is None else f"{room.free_bytes / 2**30:.1f} GiB"
+            click.echo(f"free memory {told}")
+        for name, loss in lost.items():
+            click.echo(f"! without {name}: {loss}; {packages.INSTALL}")
+        click.echo(f"-> device {device}" if device else f"! {trouble}")
+    if trouble:
+        raise NoDevice(
+            "no usable GPU", trouble, "mend what is named above, or train on the CPU with --model tiny"
+        )
+
+
+@doctor.command()
 @settings("--model", "--device", "--plan")
 @json_option
 @pass_node

@@ -4,7 +4,6 @@
 """
 
 import hashlib
-import importlib.util
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,12 +12,13 @@ from typing import NamedTuple
 from swarmd.clients.events import PlanChanged
 from swarmd.clients.policy import State
 from swarmd.config import Config
-from swarmd.errors import LocalError, OutOfMemory
+from swarmd.errors import ConfigError, LocalError, OutOfMemory
 from swarmd.loops.ports import Say
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.node.children import Placement
 from swarmd.policy.model.folder import ResolvedModel
+from swarmd.policy.model.packages import INSTALL, missing, vllm_build
 from swarmd.policy.plans.choice import NOT_ASKED, Choice, choose, price
 from swarmd.policy.plans.ladder import installed, ladder
 from swarmd.policy.plans.needs import ONE_COPY_KINDS, Where, Work
@@ -135,8 +135,11 @@ def begin(config: Config, model: ResolvedModel, placement: Placement, state: Sta
         state: of the newest checkpoint; a plan that an earlier run of the same work had stepped down to is taken up again.
 
     Raises:
+        ConfigError: the GPU's memory cannot be asked for want of a package.
         OutOfMemory: no plan fits, and nothing has been downloaded yet.
     """
+    if placement.update.startswith("cuda"):
+        require_packages(config, say)
     choice = memory_choice(config, model, placement)
     if choice is None:
         say(f"! memory     {model.name} does not tell its sizes: what it needs is not known")
@@ -146,6 +149,19 @@ def begin(config: Config, model: ResolvedModel, placement: Placement, state: Sta
         choice = memory_choice(config, model, placement, last=state["plan"]) or choice
     say(start_line(choice))
     return Beginning(required(choice).plan.name, choice.names, key)
+
+
+def require_packages(config: Config, say: Say) -> None:
+    """Say what a node on a GPU goes without. Raises ConfigError where the plan would be a guess."""
+    lost = missing()
+    if "nvidia-ml-py" in lost and config.policy.plan == "auto":
+        raise ConfigError(
+            f"a node on a GPU needs {', '.join(lost)}, which are not installed",
+            f"without nvidia-ml-py {lost['nvidia-ml-py']}, and any memory plan would be a guess",
+            f"{INSTALL}, or name a plan (--plan)",
+        )
+    for name, loss in lost.items():
+        say(f"! packages   without {name}: {loss}; {INSTALL}")
 
 
 def memory_choice(
@@ -191,7 +207,7 @@ def _engine_of(config: Config, device: str) -> str:
     wanted = config.policy.engine
     if wanted != "auto":
         return wanted
-    takes = device in ("cuda", "cuda:0") and importlib.util.find_spec("vllm") is not None
+    takes = device in ("cuda", "cuda:0") and vllm_build() == "cuda"
     return "vllm" if takes else "transformers"
 
 

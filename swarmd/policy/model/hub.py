@@ -118,6 +118,11 @@ def _explained(repo_id: str) -> Iterator[None]:
         raise _unreachable(repo_id, error) from error
     except transport_error as error:
         raise _unreachable(repo_id, error) from error
+    except RuntimeError as error:
+        # A lost connection closes the client that all threads of a download share; the others then find it closed.
+        if "client has been closed" not in str(error):
+            raise
+        raise _unreachable(repo_id, error) from error
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise DiskFull(

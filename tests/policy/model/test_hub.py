@@ -107,6 +107,25 @@ def test_a_full_disk_during_the_download_is_named(hub: str, monkeypatch: pytest.
         download_model(model, lambda *_: None)
 
 
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [("Cannot send a request, as the client has been closed.", Temporary), ("x", RuntimeError)],
+)
+def test_a_client_that_another_thread_of_the_download_closed_is_temporary(
+    online: Any, model_dir: Path, monkeypatch: pytest.MonkeyPatch, words: str, kind: type[Exception]
+) -> None:
+    with fake_hub(model_dir) as endpoint:
+        online(endpoint)
+        model = resolve_model(PUBLIC)
+
+    def closed(*_: Any, **__: Any) -> None:
+        raise RuntimeError(words)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", closed)
+    with pytest.raises(kind):
+        download_model(model, lambda *_: None)
+
+
 def test_a_hub_that_vanishes_between_resolving_and_downloading_is_temporary(
     online: Any, model_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
