@@ -59,10 +59,9 @@ class Child:
         spec: what to run.
         on_event: called for each event with its type's name and its fields; plain and quick, it runs inside the reader.
         on_dropped: called with how many events were dropped before the one that comes next.
-        on_restart: called with the reason (`crash`, `killed`, `memory`, `hang`, `start`) whenever a child has to be replaced,
-            before the arguments of the next are asked for. `killed`: by a SIGKILL that was not ours, most often the kernel out
-            of memory; `memory`: the child has none left, at its start or later. What it raises ends the supervision: a child
-            that cannot start for lack of memory is otherwise started again and again.
+        on_restart: called with the reason whenever a child has to be replaced, before the arguments of the next are asked for:
+            `crash`, `hang`, `start`, `killed` (by a SIGKILL that was not ours, most often the kernel out of memory), `memory` (it
+            has none left, at its start or later). What it raises ends the supervision, and nothing else ends starts for memory.
     """
 
     def __init__(
