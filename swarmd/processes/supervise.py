@@ -29,8 +29,7 @@ from swarmd.processes.values import typed
 HEALTHY_S = 60.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.5, 30.0
 FIRST_STARTS_MAX = 3
-# What the exit status of a child says that ended by itself.
-_REASONS = {-signal.SIGKILL: "killed", OutOfMemory.exit_code: "memory"}
+_REASONS = {-signal.SIGKILL: "killed", OutOfMemory.exit_code: "memory"}  # by the exit status of a child
 LOG_BYTES_MAX = 10 * 2**20
 _READ_BYTES = 1 << 18
 # A child's socket is read by a thread of its own (or its event loop): 64 MiB, the largest frame, take under a second. A minute is a
