@@ -50,8 +50,15 @@ class CheckpointSkipped(NamedTuple):
     why: str
 
 
+class SlowPath(NamedTuple):
+    """The update cannot share prompts, and forwards `cost` times as many tokens. Told once for each reason."""
+
+    cost: float
+    why: str
+
+
 NetworkEvent = Accepted | HostDied | BootstrapChanged
-PolicyEvent = PlanChanged | OptimizerRestarted | CheckpointSkipped
+PolicyEvent = PlanChanged | OptimizerRestarted | CheckpointSkipped | SlowPath
 Event = NetworkEvent | PolicyEvent
 _KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
 

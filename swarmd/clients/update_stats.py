@@ -44,6 +44,7 @@ class UpdateStats:
     mismatch_cut: float | None = None
     entropy: float | None = None
     fast_path: bool = False
+    slow_cost: float | None = None
     self_check: str = ""
     skipped: str | None = None
     seconds: float = 0.0

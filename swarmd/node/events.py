@@ -12,6 +12,7 @@ from swarmd.clients.events import (
     HostDied,
     OptimizerRestarted,
     PlanChanged,
+    SlowPath,
 )
 from swarmd.loops.ports import Say
 from swarmd.node.memory_plan import MemoryPlan
@@ -28,6 +29,9 @@ def heard(event: Event, *, ingest: Callable[[Accepted], None], memory: MemoryPla
             memory.changed(event)
         case OptimizerRestarted():
             say(f"! optimizer  began anew: {event.why}")
+        case SlowPath():
+            say(f"! update     slow, {event.cost:.1f} times the tokens go through the model: {event.why}")
+            log.warning("prompts are not shared: %s", event.why)
         case CheckpointSkipped():
             say(f"! checkpoint {event.why}")
         case BootstrapChanged():

@@ -126,6 +126,11 @@ def health(about: About, progress: Progress, workers: Mapping[str, Worker]) -> l
     if error := shown.generate_error:
         text = f"The last generation was lost: {error.what}."
         warnings.append(_warning("generation_failing", text, error.fix or "It is tried again."))
+    all_stats = (done.updated.stats for done in reversed(progress.history.rounds))
+    last = next((stats for stats in all_stats if stats and stats.num_steps), None)
+    if last and last.slow_cost is not None:
+        text = f"Updates are slow, {last.slow_cost:.1f} times the tokens go through the model: {last.self_check}."
+        warnings.append(_warning("slow_update", text, "Models like Qwen2.5 and Llama train faster."))
     if shown.canary.fell:
         fix = "docs/guards.md says what to look at; experience.mix = I/0 shuts others out."
         warnings.append(_warning("canary_fell", shown.canary.fell, fix))

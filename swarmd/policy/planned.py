@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from swarmd.clients.events import PlanChanged
+from swarmd.clients.events import PlanChanged, SlowPath
 from swarmd.clients.update_stats import UpdateStats
 from swarmd.config import Config
 from swarmd.errors import ConfigError, OutOfMemory
@@ -18,7 +18,7 @@ from swarmd.policy.update.floor import Floors
 from swarmd.policy.update.learner import NO_FLOORS, Learner
 from swarmd.policy.update.packing import TokenRollout
 
-Emit = Callable[[PlanChanged], None]
+Emit = Callable[[PlanChanged | SlowPath], None]
 
 
 def plans_of(config: Config, names: Sequence[str], device: str) -> tuple[Plan, ...]:
@@ -33,7 +33,7 @@ class PlannedLearner:
     Args:
         build: makes a learner on the policy's model, whose weights outlive every learner.
         name: of the plan to begin with; one that `plans` lack gives way to the next in order.
-        emit: told of each change of plan.
+        emit: told of each change of plan, and once of each reason for a slow update.
         sleep: puts the engine to sleep, for plans that ask for it.
         before_change: called before weights or moments change: somebody may still be reading them.
     """
@@ -51,6 +51,7 @@ class PlannedLearner:
     ) -> None:
         self._build, self._config, self._before_change = build, config, before_change
         self._plans, self._emit, self._sleep = tuple(plans), emit, sleep
+        self._slow_because = ""  # told already
         self.plan = at_least(self._plans, name)
         self._learner: Learner | None = self._built(self.plan.how)
 
@@ -78,6 +79,9 @@ class PlannedLearner:
             found = self._attempt(training_set, floors)
         if found.skipped == "oom":  # after the first of several steps, which cannot be taken twice
             self._step_down(round, "a later step of the round did not fit")
+        if found.slow_cost is not None and found.self_check != self._slow_because:
+            self._slow_because = found.self_check
+            self._emit(SlowPath(found.slow_cost, found.self_check))
         return found
 
     def _attempt(self, training_set: Sequence[TokenRollout], floors: Floors) -> UpdateStats | str:

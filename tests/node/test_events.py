@@ -13,6 +13,7 @@ from swarmd.clients.events import (
     HostDied,
     OptimizerRestarted,
     PlanChanged,
+    SlowPath,
     event_of,
 )
 from swarmd.node.events import heard
@@ -29,6 +30,7 @@ SAID = {
     BootstrapChanged("/ip4/1.2.3.4/tcp/1", "wrong_peer_id"): "! bootstrap  /ip4/1.2.3.4/tcp/1: wrong peer id",
     BootstrapChanged("/ip4/1.2.3.4/tcp/1", "connected"): "✓ bootstrap  /ip4/1.2.3.4/tcp/1: connected",
     HostDied("MuxedConnError"): "! network    failed inside libp2p (MuxedConnError) and starts anew",
+    SlowPath(2.34, "softcap"): "! update     slow, 2.3 times the tokens go through the model: softcap",
     PlanChanged(3, "a", "b", "no room"): "! memory     plan a -> b in round 3: no room",
 }
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from swarmd.clients.policy import Saved, Updated
+from swarmd.clients.update_stats import UpdateStats
 from swarmd.errors import DiskFull, StateError
 from swarmd.experience.pools import LocalPool
 from swarmd.loops.progress import Progress
@@ -124,6 +126,21 @@ def test_a_checkpoint_that_fails_is_told(error: StateError | DiskFull, code: str
     (warning,) = health(ABOUT, at, UP)
     assert warning["code"] == code
     assert error.what in warning["text"]
+
+
+def trained(**stats: Any) -> Round:
+    return a_round(updated=Updated(1, Saved(), UpdateStats(**stats)))
+
+
+def test_a_slow_update_is_told_until_a_fast_one() -> None:
+    at = with_peers()
+    at.history.rounds.append(trained(num_steps=1, slow_cost=2.34, self_check="softcap"))
+    at.history.rounds.append(trained(skipped="zero_advantage"))
+    (warning,) = health(ABOUT, at, UP)
+    assert warning["code"] == "slow_update"
+    assert "2.3 times the tokens go through the model: softcap" in warning["text"]
+    at.history.rounds.append(trained(num_steps=1))
+    assert health(ABOUT, at, UP) == []
 
 
 def test_a_peer_is_shown_with_what_it_gave() -> None:

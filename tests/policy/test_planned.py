@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from swarmd.clients.events import PlanChanged
+from swarmd.clients.events import PlanChanged, SlowPath
 from swarmd.config import Config
 from swarmd.errors import ConfigError, OutOfMemory
 from swarmd.policy.plans.ladder import Execution
@@ -15,6 +15,7 @@ from swarmd.policy.service import PolicyService
 from swarmd.policy.state.checkpoints import read_state
 from swarmd.policy.update import parallel
 from swarmd.policy.update.learner import Learner
+from swarmd.policy.update.self_check import SelfCheck
 from tests.policy.services import own_rollout, parameters, service, started
 
 Fits = Callable[[Execution], bool]
@@ -62,6 +63,19 @@ def test_a_round_that_does_not_fit_is_done_under_the_next_plan(
         PlanChanged(2, "resident", "small-batches", why),
         PlanChanged(2, "small-batches", "checkpointing", why),
     ]
+
+
+def test_a_slow_update_is_told_once_with_its_cost(model_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "swarmd.policy.update.learner.check_packed_pass", lambda *_: SelfCheck(False, "softcap")
+    )
+    events: list[Any] = []
+    policy, wire = after_one_round(model_dir, events=events)
+    stats = policy.update([wire], round=2, state={}, save="no").stats
+    assert stats is not None
+    assert stats.slow_cost is not None
+    assert stats.slow_cost > 1
+    assert events == [SlowPath(stats.slow_cost, "softcap")]
 
 
 def test_the_same_step_is_taken_as_if_it_had_fitted_at_once(model_dir: Path) -> None:

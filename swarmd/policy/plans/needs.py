@@ -18,9 +18,9 @@ _MASTER_BYTES = _GRADIENT_BYTES = 4
 # The process itself: interpreter, torch and transformers, measured at 0.33 GiB after the imports; and what the heap and the matrix
 # products' workspaces hold beside tensors, 0.4 to 0.6 more during updates of 494 M parameters (LoRA and AdamW).
 CPU_OVERHEAD_BYTES = 800 * MIB
-# The self-check's longest sequence, whose logits the plain pass computes at every position: as logits, as their gradient, and once
-# in between. Measured: 0.33 GiB above the later updates, with LoRA on a CPU.
-_CHECK_TOKENS, _CHECK_BYTES = 184, 3 * 4
+# The self-check computes one layer at a time on so many tokens. A parameter of the layer takes so many bytes, by the bytes of a
+# weight: its gradient in float32, and a copy in float32 of a narrow weight. One set of gradients is kept to compare with.
+_CHECK_TOKENS, _CHECK_LAYER_BYTES, _CHECK_KEPT_BYTES = 350, {4: 4, 2: 8}, 2**23 * 4
 # A CUDA context with the kernels of torch and cuBLAS, and what the caching allocator cannot use. An estimate, not measured by us.
 CUDA_OVERHEAD_BYTES = 800 * MIB
 # The optimizer on the host: masters, gradients that are kept between steps, and two moments, all float32; and its buffers, which
@@ -186,11 +186,19 @@ def _training(shape: ModelShape, work: Work, how: Execution, where: Where) -> li
     # The lookup's backward makes a gradient of the whole embedding, when the activations are already gone.
     at_the_end = embedding * where.element_bytes
     rows.append(Need("activations", 0, kept))
-    in_check = kept + _CHECK_TOKENS * shape.vocab * _CHECK_BYTES
+    in_check = check_bytes(shape, where.element_bytes)
     if kind.on_host:  # where a part of the row "gradients" is not there yet, or no longer
-        in_head, at_the_end, in_check = in_head - of_layer, at_the_end - of_head, in_check - of_head
+        in_head, at_the_end = in_head - of_layer, at_the_end - of_head
+        in_check -= of_head + of_layer
     rows.append(Need("logits, backward", 0, max(kept, after_head, in_head, at_the_end, in_check) - kept))
     return rows
+
+
+def check_bytes(shape: ModelShape, element_bytes: int) -> int:
+    """What the self-check takes, before the first micro-batch."""
+    in_layer = shape.num_in_layer
+    activations = _CHECK_TOKENS * 4 * (4 * shape.intermediate + 10 * (shape.hidden + shape.num_attention))
+    return in_layer * _CHECK_LAYER_BYTES[element_bytes] + min(_CHECK_KEPT_BYTES, 4 * in_layer) + activations
 
 
 def activation_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int) -> int:

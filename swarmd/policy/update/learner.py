@@ -41,6 +41,7 @@ class _Step:
     loss: float
     grad_norm: float
     passes: list[TokenPass]
+    num_packed: int  # tokens that the fast path forwards
     taken: bool
 
 
@@ -120,14 +121,19 @@ class Learner:
         taken = [step for step in steps if step.taken]
         reported = taken or steps
         passes = [found for step in reported for found in step.passes]
+        stats = summarise(prepared.stats, passes, self.config.update)
+        slow = self._slow_because(groups)
         return replace(
-            summarise(prepared.stats, passes, self.config.update),
+            stats,
             loss=sum(step.loss for step in reported) / len(reported),
             grad_norm=sum(step.grad_norm for step in reported) / len(reported),
             num_steps=len(taken),
             skipped=skipped,
-            fast_path=self._fast(groups),
-            self_check=self._check.detail if self._check else "",
+            fast_path=not slow,
+            slow_cost=stats.num_tokens_forwarded / sum(step.num_packed for step in reported)
+            if slow
+            else None,
+            self_check=slow or (self._check.detail if self._check else ""),
             seconds=time.perf_counter() - started,
         )
 
@@ -224,12 +230,13 @@ class Learner:
             norm, taken = self.take_step(loss)
         finally:
             self.masters.clear_gradients()
-        return _Step(loss, norm, passes, taken)
+        return _Step(loss, norm, passes, sum(pack.num_tokens for pack in self._packs(groups)), taken)
 
     def _run(self, groups: list[PromptGroup], *, with_gradient: bool) -> list[TokenPass]:
         if not groups:
             return []
-        return self.run_packs(self._packs(groups), fast=self._fast(groups), with_gradient=with_gradient)
+        fast = not self._slow_because(groups)
+        return self.run_packs(self._packs(groups), fast=fast, with_gradient=with_gradient)
 
     @property
     def _trained(self) -> Trained:
@@ -238,12 +245,17 @@ class Learner:
     def _packs(self, groups: list[PromptGroup]) -> list[Pack]:
         return first_fit(groups, self.how.micro_batch_tokens)
 
-    def _fast(self, groups: list[PromptGroup]) -> bool:
+    def _slow_because(self, groups: list[PromptGroup]) -> str:
+        """Why these go through the model one by one; empty where they go packed."""
         if self._check is None:
             with _checkpointing(self.model, self.how.checkpointing):
                 self._check = check_packed_pass(self._trained, groups)
         longest = max(len(g.prompt_ids) + len(c.completion.ids) for g in groups for c in g.completions)
-        return self._check.passed and longest <= row_length_max(self.model)
+        if not self._check.passed:
+            return self._check.detail
+        if longest > (limit := row_length_max(self.model)):
+            return f"a sequence is longer than the attention window of {limit:.0f} tokens"
+        return ""
 
 
 @contextmanager

@@ -270,7 +270,7 @@ def test_gradient_checkpointing_changes_nothing() -> None:
 # Models the fast path does not know.
 
 
-def tiny(family: str) -> PreTrainedModel:
+def tiny(family: str, *, sliding_window: int = 6) -> PreTrainedModel:
     torch.manual_seed(0)
     shape = {
         "hidden_size": 32,
@@ -284,7 +284,13 @@ def tiny(family: str) -> PreTrainedModel:
     }
     if family == "gemma2":
         return Gemma2ForCausalLM(Gemma2Config(**shape, query_pre_attn_scalar=16, attn_implementation="eager"))
-    return MistralForCausalLM(MistralConfig(**shape, sliding_window=6))
+    return MistralForCausalLM(MistralConfig(**shape, sliding_window=sliding_window))
+
+
+def plain_cost(rollouts: list[TokenRollout]) -> float:
+    """Tokens forwarded with each completion after a prompt of its own, over those with shared prompts."""
+    trained = [(len(r.prompt_ids), [len(c.ids) - 1 for c in r.completions if c.advantage]) for r in rollouts]
+    return sum(p * len(own) + sum(own) for p, own in trained) / sum(p + sum(own) for p, own in trained)
 
 
 def test_a_model_with_other_attention_trains_on_the_plain_path() -> None:
@@ -295,6 +301,7 @@ def test_a_model_with_other_attention_trains_on_the_plain_path() -> None:
     stats = learner.update(round_of())
     assert plain_reference.worst_difference(found, wanted) < 1e-5
     assert (stats.fast_path, stats.skipped) == (False, None)
+    assert stats.slow_cost == plain_cost(round_of())
     assert "softcap" in stats.self_check
 
 
@@ -307,6 +314,15 @@ def test_sequences_longer_than_a_sliding_window_take_the_plain_path() -> None:
     _, found = learner.gradients(long_round)
     assert plain_reference.worst_difference(found, wanted) < 1e-5
     assert not learner.update(long_round).fast_path
+
+
+def test_only_rounds_with_a_sequence_longer_than_the_window_are_slow() -> None:
+    learner = fast(tiny("mistral", sliding_window=200))
+    short = TokenRollout((1, 2), (TokenCompletion((5, 6), 1.0), TokenCompletion((7,), -1.0)))
+    stats = learner.update([replace(short, prompt_ids=tuple(range(1, 251)))])
+    assert "attention window of 200" in stats.self_check
+    assert stats.slow_cost == pytest.approx((251 + 250) / 251)
+    assert learner.update([short]).slow_cost is None
 
 
 def test_the_self_check_reports_its_difference() -> None:
