@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from swarmd.policy.update.attention import layout_of, prompt_sharing_attention
-from swarmd.policy.update.packing import Segment
+from swarmd.policy.update.packing import Segment, members_of
 from tests.gpu.case import DEVICE, GpuCase
 
 HEADS, KEY_HEADS, DIM = 14, 2, 64  # Qwen2.5-0.5B
@@ -32,7 +32,11 @@ def outcome(row: tuple[Segment, ...], device: str, dtype: torch.dtype, dense_tok
     torch.manual_seed(0)
     shapes = [(1, heads, row[-1].stop, DIM) for heads in (HEADS, KEY_HEADS, KEY_HEADS)]
     states = [torch.randn(shape).to(device, dtype).requires_grad_() for shape in shapes]
-    layout = layout_of(row, torch.device(device), dense_tokens_max=dense_tokens_max)
+    layout = layout_of(
+        row,
+        *(torch.tensor(numbers, device=device) for numbers in members_of(row)),
+        dense_tokens_max=dense_tokens_max,
+    )
     out, _ = prompt_sharing_attention(nn.Module(), *states, None, layout=layout)
     return [one.float().cpu() for one in (out, *torch.autograd.grad(out, states, out.detach()))]
 

@@ -11,6 +11,7 @@ from swarmd.policy.generation.decoder import Decoder, Prefilled
 from swarmd.policy.generation.drawing import draw
 from swarmd.policy.generation.engine import Sampled
 from swarmd.policy.generation.rows import Rows
+from swarmd.policy.upload import upload
 
 
 @dataclass(eq=False)
@@ -44,7 +45,7 @@ class Batch:
     Attributes:
         new_rows: makes rows, given how many at most.
         waiting: none of them begun, widest first, those of one prompt in succession and with the very same prompt object.
-        uniform_RT: a number in [0, 1) for each completion's number and step.
+        uniform_RT: a number in [0, 1) for each completion's number and step, where `drawing.place_of` says.
         temperature: see `draw`.
         eos_ids: ids that end a completion.
         tokens_max: most rows times the widest completion; one row may exceed it.
@@ -98,7 +99,8 @@ class Batch:
             prefilled = self.decoder.prefill(prompts)
         if self._rows.refills and self.waiting and self.waiting[0].prompt is joining[-1].prompt:
             self._held = joining[-1].prompt, prefilled
-        self._draw(joining, prefilled.logits_PV[torch.tensor(owners, device=self.decoder.device)])
+        owners_R, *draws = self._uploaded([owners, [c.number for c in joining], [0] * len(joining)])
+        self._draw(joining, prefilled.logits_PV[owners_R], *draws)
         going_on = [place for place, completion in enumerate(joining) if not completion.ended]
         if going_on:
             self._rows.append(prefilled, [owners[place] for place in going_on])
@@ -123,22 +125,33 @@ class Batch:
 
     def _step(self) -> None:
         """One more token for each row, then let go of those that have ended."""
-        logits = self._rows.forward(
-            [completion.sampled.ids[-1] for completion in self._active],
-            [completion.position for completion in self._active],
+        tokens_R, positions_R, *draws = self._uploaded(
+            [
+                [completion.sampled.ids[-1] for completion in self._active],
+                [completion.position for completion in self._active],
+                [completion.number for completion in self._active],
+                [len(completion.sampled.ids) for completion in self._active],
+            ]
         )
-        self._draw(self._active, logits)
+        self._draw(self._active, self._rows.forward(tokens_R, positions_R), *draws)
         order = remaining([completion.ended for completion in self._active])
         if len(order) < len(self._active):
             self._active = [self._active[row] for row in order]
             if order:
                 self._rows.keep(order)
 
-    def _draw(self, completions: Sequence[Completion], logits: Tensor) -> None:
-        numbers = torch.tensor([c.number for c in completions], device=logits.device)
-        steps = torch.tensor([len(c.sampled.ids) for c in completions], device=logits.device)
-        tokens, logps = draw(logits, self.uniform_RT[numbers, steps], self.temperature)
-        drawn = torch.stack([tokens.double(), logps.double()]).tolist()  # one transfer from the device
+    def _uploaded(self, rows: list[list[int]]) -> tuple[Tensor, ...]:
+        """The rows on the device, in one transfer."""
+        return upload(rows, torch.int64, self.decoder.device).unbind()
+
+    def _draw(
+        self, completions: Sequence[Completion], logits: Tensor, numbers_R: Tensor, steps_R: Tensor
+    ) -> None:
+        """Each completion's next token, by its uniform number of that step. The host waits here, and nowhere else in a step."""
+        place = self.uniform_RT.device
+        uniform_R = self.uniform_RT[numbers_R.to(place), steps_R.to(place)]
+        tokens, logps = draw(logits.to(place), uniform_R, self.temperature)
+        drawn = torch.stack([tokens.double(), logps.double()]).tolist()
         for completion, token, logp in zip(completions, *drawn, strict=True):
             completion.sampled.ids.append(int(token))
             completion.sampled.logps.append(logp)

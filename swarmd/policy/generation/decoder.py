@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 
+from swarmd.policy.upload import upload
+
 
 @dataclass(frozen=True)
 class Prefilled:
@@ -45,14 +47,11 @@ class Decoder:
         """Forward P prompts once."""
         lengths = tuple(map(len, prompts))
         width = max(lengths)
-        ids = torch.full((len(prompts), width), self.pad_id)
-        mask = torch.zeros_like(ids)
-        for row, prompt in enumerate(prompts):
-            ids[row, width - len(prompt) :] = torch.tensor(prompt)
-            mask[row, width - len(prompt) :] = 1
-        mask = mask.to(self.device)
+        ids = [[self.pad_id] * (width - len(prompt)) + [*prompt] for prompt in prompts]
+        mask = [[0] * (width - length) + [1] * length for length in lengths]
+        ids_PT, mask_PT = torch.split(upload([*ids, *mask], torch.int64, self.device), len(prompts))
         cache = DynamicCache(config=self.model.config)
-        return Prefilled(lengths, mask, cache, self.forward(ids.to(self.device), mask, cache))
+        return Prefilled(lengths, mask_PT, cache, self.forward(ids_PT, mask_PT, cache))
 
     def forward(self, ids_RT: Tensor, mask: Tensor, cache: DynamicCache) -> Tensor:
         """Logits (R, V) at the last position; appends T positions to the cache. The mask covers cache and ids."""

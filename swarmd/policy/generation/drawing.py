@@ -12,6 +12,15 @@ _BLOCK, _ONE_BLOCK = 128, 1024
 _SHARE_MAX = 1 - 2**-50
 
 
+# Kinds of device without float64.
+NARROW_ONLY = ("mps",)
+
+
+def place_of(device: torch.device) -> torch.device:
+    """Where tokens are drawn from logits on `device`: there, or on the CPU where the device has no float64."""
+    return torch.device("cpu") if device.type in NARROW_ONLY else device
+
+
 def draw(logits_RV: Tensor, uniform_R: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """Tokens (R) and their log-probs (R, nats) under softmax(logits / temperature), with nothing truncated.
 

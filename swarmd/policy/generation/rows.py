@@ -12,6 +12,7 @@ from swarmd.policy.generation.decoder import Decoder, Prefilled
 from swarmd.policy.generation.padded import PaddedRows
 from swarmd.policy.generation.slots import SlotRows
 from swarmd.policy.memory import is_out_of_memory
+from swarmd.policy.upload import upload
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class Rows(Protocol):
     def keep(self, order: Sequence[int]) -> None:
         """Row i becomes what row `order[i]` was, which is i or above; those not named are gone."""
 
-    def forward(self, tokens: Sequence[int], positions: Sequence[int]) -> Tensor:
+    def forward(self, tokens_R: Tensor, positions_R: Tensor) -> Tensor:
         """Logits (rows, V) after one more token each, which has the row's next position."""
 
 
@@ -63,13 +64,17 @@ def _slots_difference(decoder: Decoder) -> float:
         return float("inf")
     num_tokens = decoder.model.config.get_text_config().vocab_size
     short, long = ([(7 * place + length) % num_tokens for place in range(length)] for length in _CHECK_TOKENS)
+
+    def device_rows(*rows: list[int]) -> tuple[Tensor, ...]:
+        return upload(rows, torch.int64, decoder.device).unbind()
+
     prefilled = decoder.prefill([short, long])
     rows = SlotRows(decoder, 2)
     rows.append(prefilled, [0, 1])
-    rows.forward([1, 2], [len(short), len(long)])
+    rows.forward(*device_rows([1, 2], [len(short), len(long)]))
     rows.keep([1])
     rows.append(prefilled, [0])
-    found = rows.forward([3, 4], [len(long) + 1, len(short)])
+    found = rows.forward(*device_rows([3, 4], [len(long) + 1, len(short)]))
     decoder.prepare()
     wanted = [
         decoder.model(input_ids=torch.tensor([ids], device=decoder.device)).logits[0, -1]

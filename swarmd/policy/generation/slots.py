@@ -69,13 +69,13 @@ class SlotCache(Cache):  # type: ignore[misc]
             for buffer in buffers:
                 buffer[target, :, :length] = buffer[source, :, :length]
 
-    def begin_step(self, positions: Sequence[int], device: torch.device) -> Tensor:
-        """Say where the rows' next tokens belong; those positions as a column (rows, 1)."""
-        self.reserve(max(positions) + 1)
-        self._width = min(-(-(max(positions) + 1) // 8) * 8, self.length)  # kernels like multiples of 8
-        self._rows_R = torch.arange(len(positions), device=device)
-        self._positions_R = torch.tensor(positions, device=device)
-        columns = torch.arange(self._width, device=device)
+    def begin_step(self, positions_R: Tensor, longest: int) -> Tensor:
+        """Say where the rows' next tokens belong, the last of them at `longest`; those positions as a column (rows, 1)."""
+        self.reserve(longest + 1)
+        self._width = min(-(-(longest + 1) // 8) * 8, self.length)  # kernels like multiples of 8
+        self._rows_R = torch.arange(len(positions_R), device=positions_R.device)
+        self._positions_R = positions_R
+        columns = torch.arange(self._width, device=positions_R.device)
         last = self._positions_R[:, None]
         past = columns <= last
         self._visible = {
@@ -160,11 +160,11 @@ class SlotRows:
                 self._cache.move(source, target, self._lengths[source])
         self._lengths = [self._lengths[row] for row in order]
 
-    def forward(self, tokens: Sequence[int], positions: Sequence[int]) -> Tensor:
+    def forward(self, tokens_R: Tensor, positions_R: Tensor) -> Tensor:
         assert self._cache is not None, "there are no rows"
-        column = self._cache.begin_step(positions, self._decoder.device)
-        self._lengths = [position + 1 for position in positions]
-        ids = torch.tensor(tokens, device=self._decoder.device)[:, None]
+        column = self._cache.begin_step(positions_R, max(self._lengths))
+        self._lengths = [length + 1 for length in self._lengths]
+        ids = tokens_R[:, None]
         self._decoder.use_attention(SLOTS)
         return self._decoder.call(
             ids,

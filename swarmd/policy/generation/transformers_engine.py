@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from swarmd.errors import OutOfMemory
 from swarmd.policy.generation.batch import Batch, Completion
 from swarmd.policy.generation.decoder import Decoder
+from swarmd.policy.generation.drawing import place_of
 from swarmd.policy.generation.engine import Sampled, Sampling
 from swarmd.policy.generation.rows import Rows, choose_rows
 from swarmd.policy.memory import free_memory, is_out_of_memory
@@ -70,7 +71,7 @@ class TransformersEngine:
                 self._decoder,
                 self._make_rows,
                 deque(waiting),
-                uniform_RT=uniform_RT.to(self._decoder.device),
+                uniform_RT=uniform_RT.to(place_of(self._decoder.device)),
                 temperature=sampling.temperature,
                 eos_ids=self._eos_ids,
                 tokens_max=self.batch_tokens_max,

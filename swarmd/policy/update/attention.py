@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
-from transformers.masking_utils import AttentionMaskInterface
 
 from swarmd.policy.fast_paths import refuse_foreign_terms
 from swarmd.policy.update.packing import Segment
@@ -40,15 +39,23 @@ AttentionLayout = tuple[Block, ...]  # their stretches, end to end, are the whol
 
 
 def layout_of(
-    segments: Sequence[Segment], device: torch.device, *, dense_tokens_max: int = DENSE_TOKENS_MAX
+    segments: Sequence[Segment],
+    groups_T: Tensor,
+    members_T: Tensor,
+    *,
+    dense_tokens_max: int = DENSE_TOKENS_MAX,
 ) -> AttentionLayout:
-    """Choose the calls for a row: short groups together, a long one completion by completion."""
+    """Choose the calls for a row: short groups together, a long one completion by completion.
+
+    `groups_T` and `members_T`, as `packing.members_of` numbers them, are on the device where the masks are to be.
+    """
     blocks: list[Block] = []
     waiting: list[Segment] = []
 
     def flush() -> None:
         if waiting:
-            blocks.append(_dense(waiting, len(blocks), device))
+            stretch = slice(waiting[0].prompt.start, waiting[-1].stop)
+            blocks.append(_dense(groups_T[stretch], members_T[stretch], len(blocks)))
             waiting.clear()
 
     for segment in segments:
@@ -58,23 +65,16 @@ def layout_of(
             waiting.append(segment)
         else:
             flush()
-            blocks.extend(_by_completion(segment, len(blocks), device))
+            blocks.extend(_by_completion(segment, len(blocks), groups_T.device))
     flush()
     return tuple(blocks)
 
 
-def _dense(segments: Sequence[Segment], number: int, device: torch.device) -> Block:
+def _dense(group_T: Tensor, member_T: Tensor, number: int) -> Block:
     """All tokens of adjacent segments against each other: causal, same group, and prompt or same completion."""
-    group: list[int] = []
-    member: list[int] = []  # the number of a token's completion within its group, 0 for the prompt
-    for number_of_group, segment in enumerate(segments):
-        group.extend([number_of_group] * (segment.stop - segment.prompt.start))
-        for number_of_member, part in enumerate((segment.prompt, *segment.completions)):
-            member.extend([number_of_member] * (part.stop - part.start))
-    group_T, member_T = torch.tensor(group, device=device), torch.tensor(member, device=device)
     visible = (member_T[None, :] == 0) | (member_T[None, :] == member_T[:, None])
     visible &= group_T[None, :] == group_T[:, None]
-    return Block(len(group), (number,), visible.tril_())
+    return Block(len(group_T), (number,), visible.tril_())
 
 
 def _by_completion(segment: Segment, number: int, device: torch.device) -> Iterator[Block]:
@@ -127,12 +127,7 @@ def _joined(states: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
     return states[numbers[0]] if len(numbers) == 1 else torch.cat([states[number] for number in numbers], 2)
 
 
-def _no_mask(**_: object) -> None:
-    """The layout says who sees whom; transformers need not build a mask."""
-
-
 AttentionInterface.register(PROMPT_SHARING, prompt_sharing_attention)
-AttentionMaskInterface.register(PROMPT_SHARING, _no_mask)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.attention import row_length_max
 from swarmd.policy.update.floor import Floors
 from swarmd.policy.update.optimizers.build import build_optimizer
+from swarmd.policy.update.optimizers.optimizer import Stepped
 from swarmd.policy.update.packing import (
     Pack,
     PromptGroup,
@@ -38,11 +40,9 @@ NO_FLOORS = Floors()
 class _Step:
     """One optimizer step's outcome."""
 
-    loss: float
-    grad_norm: float
+    stepped: Stepped
     passes: list[TokenPass]
     num_packed: int  # tokens that the fast path forwards
-    taken: bool
 
 
 class Learner:
@@ -115,18 +115,18 @@ class Learner:
                     raise
                 skipped = "oom"
                 break
-            if not steps[-1].taken:
+            if not steps[-1].stepped.taken:
                 skipped = "non_finite"
                 break
-        taken = [step for step in steps if step.taken]
+        taken = [step for step in steps if step.stepped.taken]
         reported = taken or steps
         passes = [found for step in reported for found in step.passes]
         stats = summarise(prepared.stats, passes, self.config.update)
         slow = self._slow_because(groups)
         return replace(
             stats,
-            loss=sum(step.loss for step in reported) / len(reported),
-            grad_norm=sum(step.grad_norm for step in reported) / len(reported),
+            loss=sum(step.stepped.loss for step in reported) / len(reported),
+            grad_norm=sum(step.stepped.grad_norm for step in reported) / len(reported),
             num_steps=len(taken),
             skipped=skipped,
             fast_path=not slow,
@@ -143,7 +143,8 @@ class Learner:
         """The round's loss and its gradient by parameter name, before norm clipping, without a step."""
         self.masters.clear_gradients()
         groups = weigh(prepare(rollouts, self.config, floors, self.log_probs).rollouts, self.config)
-        loss = sum(found.loss.item() for found in self._run(groups, with_gradient=True))
+        passes = self._run(groups, with_gradient=True)
+        loss = torch.stack([found.loss for found in passes]).sum().item() if passes else 0.0
         gradients = self.masters.gradients()
         self.masters.clear_gradients()
         return loss, gradients
@@ -164,11 +165,11 @@ class Learner:
             if asked:
                 groups.append(PromptGroup(rollout.prompt_ids, tuple(asked)))
         by_index: dict[int, tuple[float, ...]] = {}
-        packs = self._packs(groups) if groups else []
-        for pack, found in zip(packs, self._run(groups, with_gradient=False), strict=True):
-            logps = iter(found.logps_N.tolist())
-            for weighed in pack.completions():
-                by_index[weighed.index] = tuple(next(logps) for _ in weighed.completion.ids)
+        if groups:
+            passes = self._run(groups, with_gradient=False)
+            logps = iter(torch.cat([found.logps_N for found in passes]).tolist())
+            for weighed in (weighed for pack in self._packs(groups) for weighed in pack.completions()):
+                by_index[weighed.index] = tuple(islice(logps, len(weighed.completion.ids)))
         numbers = iter(range(index))
         return [[by_index.get(next(numbers), ()) for _ in rollout.completions] for rollout in rollouts]
 
@@ -217,7 +218,7 @@ class Learner:
         with _checkpointing(self.model, with_gradient and self.how.checkpointing):
             return [run(self._trained, pack, with_gradient) for pack in packs]
 
-    def take_step(self, loss: float) -> tuple[float, bool]:
+    def take_step(self, loss: Tensor) -> Stepped:
         """The optimizer's `step` with the gradients that `masters` hold."""
         return self._optimizer.step(loss)
 
@@ -225,12 +226,11 @@ class Learner:
         self.masters.clear_gradients()
         try:
             passes = self._run(groups, with_gradient=True)
-            loss = torch.stack([found.loss for found in passes]).sum().item()
             self.before_step()
-            norm, taken = self.take_step(loss)
+            stepped = self.take_step(torch.stack([found.loss for found in passes]).sum())
         finally:
             self.masters.clear_gradients()
-        return _Step(loss, norm, passes, sum(pack.num_tokens for pack in self._packs(groups)), taken)
+        return _Step(stepped, passes, sum(pack.num_tokens for pack in self._packs(groups)))
 
     def _run(self, groups: list[PromptGroup], *, with_gradient: bool) -> list[TokenPass]:
         if not groups:

@@ -5,11 +5,14 @@ nothing that is trained, so it is not forwarded. Nothing here changes a loss: we
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 
 import torch
 from torch import Tensor
+
+from swarmd.policy.upload import upload
 
 
 @dataclass(frozen=True)
@@ -144,16 +147,30 @@ class Segment:
         return stop
 
 
+def members_of(segments: Sequence[Segment]) -> tuple[list[int], list[int]]:
+    """For each token of a row the number of its group, and of its completion within the group, 0 for the prompt."""
+    groups: list[int] = []
+    members: list[int] = []
+    for number, segment in enumerate(segments):
+        groups += [number] * (segment.stop - segment.prompt.start)
+        for member, part in enumerate((segment.prompt, *segment.completions)):
+            members += [member] * (part.stop - part.start)
+    return groups, members
+
+
 @dataclass(frozen=True)
 class PackTensors:
     """A pack on its device. T forwarded tokens, N trained tokens.
 
-    `predictors_N[i]` is the position in the row whose hidden state predicts `targets_N[i]`. `old_logps_N` holds NaN where the
-    current policy is the reference, and is None when that is so everywhere; `engine_logps_N` likewise where no engine measured.
+    `groups_T` and `members_T` are those of `members_of`. `predictors_N[i]` is the position in the row whose hidden state predicts
+    `targets_N[i]`. `old_logps_N` holds NaN where the current policy is the reference, and is None when that is so everywhere;
+    `engine_logps_N` likewise where no engine measured.
     """
 
     ids_T: Tensor
     positions_T: Tensor
+    groups_T: Tensor
+    members_T: Tensor
     segments: tuple[Segment, ...]
     predictors_N: Tensor
     targets_N: Tensor
@@ -165,7 +182,41 @@ class PackTensors:
 
 
 def collate(pack: Pack, device: torch.device, dtype: torch.dtype) -> PackTensors:
-    """Turn a pack into tensors; `dtype` is that of weights, advantages and log-probs (float32 or float64)."""
+    """Turn a pack into tensors, in two uploads; `dtype` is that of weights, advantages and log-probs (float32 or float64)."""
+    ids, positions, predictors, segments = _laid_out(pack)
+    targets = [token for weighed in pack.completions() for token in weighed.completion.ids]
+    external = _of_each_token(pack, lambda weighed: weighed.external)
+    ids_T, positions_T, groups_T, members_T, predictors_N, targets_N, external_N = _uploaded(
+        [ids, positions, *members_of(segments), predictors, targets, external], torch.int64, device
+    )
+    weights_N, advantages_N, old_logps_N, engine_logps_N = _uploaded(
+        [
+            _of_each_token(pack, lambda weighed: weighed.token_weight),
+            _of_each_token(pack, lambda weighed: weighed.completion.advantage),
+            _measured(pack, lambda completion: completion.old_logps_T),
+            _measured(pack, lambda completion: completion.engine_logps_T),
+        ],
+        dtype,
+        device,
+    )
+    return PackTensors(
+        ids_T,
+        positions_T,
+        groups_T,
+        members_T,
+        tuple(segments),
+        predictors_N,
+        targets_N,
+        weights_N,
+        advantages_N,
+        old_logps_N if len(old_logps_N) else None,
+        external_N.bool(),
+        engine_logps_N if len(engine_logps_N) else None,
+    )
+
+
+def _laid_out(pack: Pack) -> tuple[list[int], list[int], list[int], list[Segment]]:
+    """The row's ids and positions, the places of its predictors, and where each group lies."""
     ids: list[int] = []
     positions: list[int] = []
     predictors: list[int] = []
@@ -186,30 +237,29 @@ def collate(pack: Pack, device: torch.device, dtype: torch.dtype) -> PackTensors
             predictors.extend(range(own.start, own.stop))
             places.append(own)
         segments.append(Segment(prompt, tuple(places)))
+    return ids, positions, predictors, segments
+
+
+def _of_each_token(pack: Pack, value_of: Callable[[WeighedCompletion], float]) -> list[float]:
+    """A completion's value once for each of its tokens."""
+    return [
+        value
+        for weighed in pack.completions()
+        for value in repeat(value_of(weighed), len(weighed.completion.ids))
+    ]
+
+
+def _measured(pack: Pack, logps_of: Callable[[TokenCompletion], tuple[float, ...] | None]) -> list[float]:
+    """Log-probs of all tokens, NaN where there are none; empty where no completion has any."""
     completions = [weighed.completion for weighed in pack.completions()]
-    lengths_C = torch.tensor([len(completion.ids) for completion in completions])
+    if not any(map(logps_of, completions)):
+        return []
+    return [logp for c in completions for logp in logps_of(c) or repeat(math.nan, len(c.ids))]
 
-    def of_each_token(values: list[float] | list[bool], kind: torch.dtype) -> Tensor:
-        return torch.tensor(values, dtype=kind).repeat_interleave(lengths_C).to(device)
 
-    def measured(logps_CT: list[tuple[float, ...] | None]) -> Tensor | None:
-        if not any(logps_CT):
-            return None
-        pairs = zip(completions, logps_CT, strict=True)
-        logps_N = [
-            logp for completion, logps_T in pairs for logp in logps_T or [math.nan] * len(completion.ids)
-        ]
-        return torch.tensor(logps_N, device=device, dtype=dtype)
-
-    return PackTensors(
-        torch.tensor(ids, device=device),
-        torch.tensor(positions, device=device),
-        tuple(segments),
-        torch.tensor(predictors, device=device),
-        torch.tensor([token for completion in completions for token in completion.ids], device=device),
-        of_each_token([weighed.token_weight for weighed in pack.completions()], dtype),
-        of_each_token([completion.advantage for completion in completions], dtype),
-        measured([completion.old_logps_T for completion in completions]),
-        of_each_token([weighed.external for weighed in pack.completions()], torch.bool),
-        measured([completion.engine_logps_T for completion in completions]),
-    )
+def _uploaded(
+    rows: Sequence[Sequence[float]], dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, ...]:
+    """All rows in one transfer, each a tensor."""
+    whole = upload(list(chain.from_iterable(rows)), dtype, device)
+    return torch.split(whole, [len(row) for row in rows])

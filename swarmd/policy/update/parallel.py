@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from swarmd.config import Config
@@ -19,6 +20,7 @@ from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.plans.ladder import Execution
 from swarmd.policy.update.collectives import add_up, checksum
 from swarmd.policy.update.learner import Learner
+from swarmd.policy.update.optimizers.optimizer import Stepped
 from swarmd.policy.update.packing import Pack, PromptGroup, first_fit
 from swarmd.policy.update.rank import Passed
 from swarmd.policy.update.ranks import Ranks, ranks_possible
@@ -95,14 +97,14 @@ class ParallelLearner(Learner):
         by_place = dict(zip(itertools.chain(*shares), found, strict=True))
         return [by_place[place] for place in range(len(packs))]
 
-    def take_step(self, loss: float) -> tuple[float, bool]:
+    def take_step(self, loss: Tensor) -> Stepped:
         """Every rank's optimizer step. Raises ChildDied where a rank's weights are no longer these."""
         ranks = self._ranks
         if ranks is None:
             raise ChildDied("the ranks of the update ended between gradient and step")
         check = self._num_steps % CHECK_EVERY_STEPS == 0
         try:
-            ranks.send_all("step", loss=loss, check=check)
+            ranks.send_all("step", loss=loss.item(), check=check)
             outcome = super().take_step(loss)
             sums = ranks.answers(int) if check else ranks.answers(type(None))
             if check and (own := checksum(self.masters)) and any(other != own for other in sums):

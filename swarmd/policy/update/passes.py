@@ -42,7 +42,7 @@ def packed_pass(trained: Trained, pack: Pack, with_gradient: bool) -> TokenPass:
     if not isinstance(head, nn.Linear):
         raise TypeError(f"the head is a {type(head).__name__}, not a linear layer")
     tensors = collate(pack, model.device, torch.promote_types(model.dtype, torch.float32))
-    layout = layout_of(tensors.segments, model.device)
+    layout = layout_of(tensors.segments, tensors.groups_T, tensors.members_T)
     with prompt_sharing(model), torch.set_grad_enabled(with_gradient):
         row_1TD = model.base_model(
             input_ids=tensors.ids_T[None],

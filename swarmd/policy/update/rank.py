@@ -93,7 +93,7 @@ class Rank:
     def step(self, loss: float, check: bool) -> int | None:
         """The optimizer step that every rank takes; a checksum of the weights where asked."""
         with _lack_of_memory_is_told():
-            self._learner.take_step(loss)
+            self._learner.take_step(torch.tensor(loss, dtype=torch.float64))
             self._learner.masters.clear_gradients()
             return checksum(self._learner.masters) if check else None
 

@@ -34,30 +34,38 @@ def count_round(rollouts: Sequence[TokenRollout], update: UpdateSection) -> Upda
 
 def summarise(stats: UpdateStats, passes: Sequence[TokenPass], update: UpdateSection) -> UpdateStats:
     """Add what the passes found to what was known before the first step."""
-    external_N = torch.cat([found.external_N for found in passes])
-    logps_N = torch.cat([found.logps_N for found in passes])
+    logps_N, low_N, high_N, external_N, entropies_M, log_ratios_K = _on_host(
+        [found.logps_N for found in passes],
+        [found.clipped_low_N for found in passes],
+        [found.clipped_high_N for found in passes],
+        [found.external_N for found in passes],
+        [found.entropies_M for found in passes],
+        [found.engine_log_ratios_N for found in passes if found.engine_log_ratios_N is not None],
+    )
+    external_N = external_N.bool()
     stats = replace(
         stats,
         num_tokens_trained=len(logps_N),
         num_tokens_forwarded=sum(found.num_forwarded for found in passes),
         num_micro_batches=len(passes),
-        clip_ratio_low=_share([found.clipped_low_N for found in passes]),
-        clip_ratio_high=_share([found.clipped_high_N for found in passes]),
+        clip_ratio_low=low_N.double().mean().item(),
+        clip_ratio_high=high_N.double().mean().item(),
         mean_logp_local=_mean(logps_N[~external_N]),
         mean_logp_external=_mean(logps_N[external_N]),
-        entropy=torch.cat([found.entropies_M for found in passes]).mean().item(),
+        entropy=entropies_M.mean().item(),
     )
-    found = [found.engine_log_ratios_N for found in passes if found.engine_log_ratios_N is not None]
-    if not found:
-        return stats
-    log_ratios_K = torch.cat(found)
     log_ratios_K = log_ratios_K[~log_ratios_K.isnan()]
+    if not len(log_ratios_K):
+        return stats
     capped = log_ratios_K > math.log(update.mismatch_cap)
-    return measured(stats, log_ratios_K, _share([capped]) if update.mismatch == "token" else 0.0)
+    share = capped.double().mean().item() if update.mismatch == "token" else 0.0
+    return measured(stats, log_ratios_K, share)
 
 
-def _share(masks: Sequence[Tensor]) -> float:
-    return torch.cat(list(masks)).double().mean().item()
+def _on_host(*columns: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Each column's parts joined, all of them in one transfer; the first column has parts, and its type is that of all."""
+    every = [part.to(columns[0][0].dtype) for parts in columns for part in parts]
+    return torch.split(torch.cat(every).cpu(), [sum(map(len, parts)) for parts in columns])
 
 
 def _mean(values: Tensor) -> float | None:

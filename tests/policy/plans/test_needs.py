@@ -172,7 +172,7 @@ def kept_bytes(sizes: dict[str, int], layers: int, dtype: torch.dtype, checkpoin
         ]
         pack.add(PromptGroup((7,) * PROMPT, tuple(completions)))
     tensors = collate(pack, model.device, torch.float32)
-    layout = layout_of(tensors.segments, model.device)
+    layout = layout_of(tensors.segments, tensors.groups_T, tensors.members_T)
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}
 

@@ -11,15 +11,15 @@ from swarmd.policy.update.attention import (
     prompt_sharing_attention,
     row_length_max,
 )
-from swarmd.policy.update.packing import Segment
+from swarmd.policy.update.packing import Segment, members_of
 from tests.policy.tiny_models import build
 
-CPU = torch.device("cpu")
 SEGMENTS = (
     Segment(slice(0, 3), (slice(3, 5), slice(5, 5), slice(5, 9))),
     Segment(slice(9, 10), (slice(10, 13),)),
 )
 TOKENS = 13
+MEMBERS = tuple(map(torch.tensor, members_of(SEGMENTS)))
 
 
 def states() -> tuple[Tensor, Tensor, Tensor]:
@@ -28,18 +28,18 @@ def states() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def attend(dense_tokens_max: int) -> Tensor:
-    layout = layout_of(SEGMENTS, CPU, dense_tokens_max=dense_tokens_max)
+    layout = layout_of(SEGMENTS, *MEMBERS, dense_tokens_max=dense_tokens_max)
     return prompt_sharing_attention(nn.Module(), *states(), None, layout=layout)[0]
 
 
 @pytest.mark.parametrize(("dense_tokens_max", "num_calls"), [(13, 1), (12, 2), (4, 4), (0, 5)])
 def test_many_calls_equal_one(dense_tokens_max: int, num_calls: int) -> None:
-    assert len(layout_of(SEGMENTS, CPU, dense_tokens_max=dense_tokens_max)) == num_calls
+    assert len(layout_of(SEGMENTS, *MEMBERS, dense_tokens_max=dense_tokens_max)) == num_calls
     assert torch.allclose(attend(dense_tokens_max), attend(1000), atol=1e-6)
 
 
 def test_who_sees_whom() -> None:
-    visible = layout_of(SEGMENTS, CPU)[0].visible_QK
+    visible = layout_of(SEGMENTS, *MEMBERS)[0].visible_QK
     assert visible is not None
     assert visible[8].nonzero()[:, 0].tolist() == [0, 1, 2, 5, 6, 7, 8]  # its prompt and itself
     assert visible[11].nonzero()[:, 0].tolist() == [9, 10, 11]  # nothing of the other rollout
@@ -47,7 +47,7 @@ def test_who_sees_whom() -> None:
 
 @pytest.mark.parametrize("name", ["softcap", "s_aux", "position_bias"])
 def test_a_foreign_term_is_refused(name: str) -> None:
-    layout = layout_of(SEGMENTS, CPU)
+    layout = layout_of(SEGMENTS, *MEMBERS)
     with pytest.raises(UnsupportedAttention, match=name):
         prompt_sharing_attention(nn.Module(), *states(), None, layout=layout, **{name: torch.ones(1)})
 

@@ -1,7 +1,7 @@
 """Master weights and Adam's moments as one thing that takes gradients, steps, is saved, and goes on."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -24,6 +24,14 @@ class Moments(Protocol):
         """Back to before the first step."""
 
 
+class Stepped(NamedTuple):
+    """What came of a step; `grad_norm` is the gradient's before clipping."""
+
+    loss: float
+    grad_norm: float
+    taken: bool
+
+
 class Optimizer:
     """Gradients add up in `masters`; `step` consumes them. The caller clears them afterwards, also after an error.
 
@@ -39,20 +47,17 @@ class Optimizer:
         self._moments = moments
         self._grad_norm_max = grad_norm_max
 
-    def step(self, loss: float) -> tuple[float, bool]:
-        """Clip and step; returns the gradient's norm before clipping, and whether the step was taken.
-
-        Where the norm or `loss` is not finite it is not, and weights and moments stay as they are.
-        """
+    def step(self, loss_T: Tensor) -> Stepped:
+        """Clip and step. Where the gradient's norm or the loss is not finite, weights and moments stay as they are."""
         norm_T = torch.nn.utils.get_total_norm(list(self.masters.gradients().values()))
-        norm = norm_T.item()
+        loss, norm = torch.stack([loss_T.to(norm_T), norm_T]).tolist()  # one wait for the device
         if loss - loss != 0 or norm - norm != 0:
-            return norm, False
+            return Stepped(loss, norm, taken=False)
         torch.nn.utils.clip_grads_with_norm_(self.masters.by_name.values(), self._grad_norm_max, norm_T)
         for moments in self._moments:
             moments.apply()
         self.masters.to_model()
-        return norm, True
+        return Stepped(loss, norm, taken=True)
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors to go on from, by `<kind of tensor>/<parameter name>`: moments, and the masters of a narrow model.
