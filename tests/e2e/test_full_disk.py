@@ -72,7 +72,7 @@ def output(root: Path) -> str:
 def test_a_start_without_space_for_a_checkpoint_is_refused(root: Path) -> None:
     node = start(root, filled_bytes=40_000_000)
     assert node.wait(300) == 17
-    assert "one checkpoint needs" in output(root)
+    assert "checkpoints need" in output(root)
     assert "--data-dir" in output(root)
 
 
