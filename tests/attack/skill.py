@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from swarmd.clients.policy import Generated, RolledBack, State, Updated
+from swarmd.clients.policy import Generated, RolledBack, Save, State, Updated
 from swarmd.experience.rollouts import ScoredRollout
 from tests.loops.fakes import BAD, GOOD, FakePolicy
 
@@ -59,7 +59,12 @@ class SkilledPolicy(FakePolicy):
         return answer._replace(completions_RG=completions_RG)
 
     def update(
-        self, rollouts: Sequence[ScoredRollout], round: int, state: State, checkpoint: bool
+        self,
+        rollouts: Sequence[ScoredRollout],
+        round: int,
+        state: State,
+        save: Save,
+        policy_version: int | None = None,
     ) -> Updated:
         if rollouts:
             external = [rollout for rollout in rollouts if rollout.external]
@@ -68,8 +73,8 @@ class SkilledPolicy(FakePolicy):
             learnt = self.weights.learnt + 1 + (len(external) - len(hostile)) / num_own
             ruined = self.weights.ruined or (bool(external) and self.is_harmful(round, bool(hostile)))
             self.weights = Weights(self.weights.kept + 1, learnt, ruined)
-        answer = super().update(rollouts, round, state, checkpoint)
-        if checkpoint:
+        answer = super().update(rollouts, round, state, save, policy_version)
+        if save != "no":
             self._keep(round, state)
         return answer
 
