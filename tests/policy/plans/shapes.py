@@ -23,6 +23,12 @@ QWEN_15B = QWEN_05B | {
     "num_attention_heads": 12,
 }
 
+QWEN_3B = QWEN_05B | {
+    "hidden_size": 2048,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 16,
+}
 # That of a node with default settings and a model from the hub.
 WORK = Work.of(Config.model_validate({"policy": {"model": "Qwen2.5-0.5B"}}))
 
