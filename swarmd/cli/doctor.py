@@ -23,11 +23,11 @@ def gpu(node: NodeOptions, as_json: bool) -> None:
     from swarmd.policy.model import devices, packages
     from swarmd.policy.plans.room import look
 
-    machine, trouble = devices.look(), ""
+    machine, device, refusal = devices.look(), "", None
     try:
         device = devices.resolve_device(node.config().policy.device, "", machine=machine)
     except NoDevice as error:
-        device, trouble = "", error.why
+        refusal = error
     room = look(device) if device.startswith("cuda") else None
     lost = packages.missing() if room else {}
     if as_json:
@@ -36,7 +36,7 @@ def gpu(node: NodeOptions, as_json: bool) -> None:
             **vars(machine),
             "schema": 1,
             "device": device,
-            "trouble": trouble,
+            "trouble": refusal.why if refusal else "",
             "free_bytes": free,
             "missing": lost,
         }
@@ -50,11 +50,10 @@ def gpu(node: NodeOptions, as_json: bool) -> None:
             click.echo(f"free memory {told}")
         for name, loss in lost.items():
             click.echo(f"! without {name}: {loss}; {packages.INSTALL}")
-        click.echo(f"-> device {device}" if device else f"! {trouble}")
-    if trouble:
-        raise NoDevice(
-            "no usable GPU", trouble, "mend what is named above, or train on the CPU with --model tiny"
-        )
+        if device:
+            click.echo(f"-> device {device}")
+    if refusal:
+        raise refusal
 
 
 @doctor.command()

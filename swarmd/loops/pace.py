@@ -1,8 +1,8 @@
 """Pace: which rounds get a checkpoint, so that disks last and a crash costs minutes at most.
 
-A round's checkpoint that the canary found good is worth more than any other: the policy can go back there. So a good round may have
-one from two thirds of the interval on, and any round from the whole interval on. What the canary measures seldom gets one in any
-case after twice the interval.
+The policy can go back to a round that the canary found good, so such a round's checkpoint is worth most. A good round gets one from
+two thirds of the interval on, any other round from the whole interval on. A good round gets one in any case where the last good
+one's is older than twice the interval.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Training: the learner's rounds. An update or a return to an earlier round counts once, although the learner's process may die.
 
 The round's number, and everything else a restarted node needs to go on, is written into the checkpoint by the child that holds the
-weights. A round is safe from the moment at which a checkpoint of it, or of a later one, has its directory renamed. Rounds after the
-newest checkpoint are lost with the child: the count of rounds goes back with the weights, and the operator is told.
+weights. A round is safe once its checkpoint, or a later round's, has had its directory renamed. A child that dies takes the rounds
+after its newest checkpoint with it: the count of rounds goes back with the weights, and the operator is told.
 """
 
 import logging

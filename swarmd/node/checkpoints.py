@@ -15,8 +15,8 @@ from swarmd.policy.state.durable import HOST_RESERVE_BYTES, RESERVE_BYTES
 # Bytes a parameter: float32 weights and two float32 moments; an accelerator's narrow weights come on top. Plans with fewer moments
 # need less.
 _WIDE_BYTES, _NARROW_BYTES = 12, 2
-# The newest record is in the last bytes of a history.
-_TAIL_BYTES = 2**20
+# The last record of a history, with room to spare: a record is about 1.5 KB.
+_TAIL_BYTES = 65_536
 
 
 def checkpoint_bytes(model: ResolvedModel, device: str) -> int:
@@ -69,16 +69,16 @@ def require_space(data_dir: DataDir, size_bytes: int, keep: int) -> None:
 
 
 def last_round(data_dir: DataDir) -> int:
-    """The newest round in the node's history, 0 where there is none."""
+    """The newest round in a node's history, 0 where there is none. Raises OSError where it cannot be read."""
     try:
         with open(data_dir.rounds, "rb") as file:
             file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
             lines = file.read().splitlines()
-    except OSError:
+    except FileNotFoundError:
         return 0
     for line in reversed(lines):
         try:
             return int(json.loads(line)["round"])
         except (ValueError, KeyError, TypeError):
-            continue
+            continue  # a line that is being written, or was cut off
     return 0

@@ -6,6 +6,7 @@ needs the ones, and whoever asked for the stop still gets answers from the other
 time, never data.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -208,9 +209,10 @@ async def _start_children(node: Node, children: dict[str, Child], nursery: trio.
     node.pace.saved_round = round or None
     if round:
         node.say(f"✓ resumed    after round {round}")
-    if (num_lost := last_round(node.data_dir) - round) > 0:
-        node.metrics.rounds_lost.inc(num_lost)
-        node.say(lost_line(round, num_lost, "the last run did not end in order"))
+    with contextlib.suppress(OSError):  # the history is no state
+        if (num_lost := last_round(node.data_dir) - round) > 0:
+            node.metrics.rounds_lost.inc(num_lost)
+            node.say(lost_line(round, num_lost, "the last run did not end in order"))
 
 
 async def _signals(node: Node, everything: trio.CancelScope) -> None:

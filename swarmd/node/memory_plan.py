@@ -85,14 +85,15 @@ class MemoryPlan:
             OutOfMemory, LocalError: there is no lower plan, and the last one has failed as often.
         """
         counted, self._num_oom_kills = self._num_oom_kills, self.num_oom_kills()
-        now = _Failure(reason, self.lasting(), self.progress.round, counted != self._num_oom_kills)
+        by_kernel, round = counted != self._num_oom_kills, self.progress.round
         if reason == "killed" and self.progress.phase == "update":
-            self._killed_in = [*(one for one in self._killed_in if one == now.round), now.round]
-            if now.by_kernel or len(self._killed_in) >= KILLS_MAX:
+            self._killed_in = [*(one for one in self._killed_in if one == round), round]
+            if by_kernel or len(self._killed_in) >= KILLS_MAX:
                 self._step_down("the kernel killed the process that updates")
             return
-        if reason == "killed" and not now.by_kernel:
+        if reason == "killed" and not by_kernel:
             return
+        now = _Failure(reason, self.lasting())
         self._failures = [*(one for one in self._failures if one.lasting == now.lasting), now]
         if reason == "memory" and self._step_down("out of memory"):
             return
@@ -116,8 +117,6 @@ class MemoryPlan:
 class _Failure(NamedTuple):
     reason: str
     lasting: object
-    round: int
-    by_kernel: bool
 
 
 class Beginning(NamedTuple):

@@ -24,9 +24,9 @@ from typing import Any, ClassVar, Protocol, get_type_hints
 import trio
 
 from swarmd.errors import Failure, SwarmdError, cause
+from swarmd.garbage import unsearched
 from swarmd.processes.ends import end_process
 from swarmd.processes.frames import Dropped, FrameReader, Request, Told, encode_frame
-from swarmd.processes.importing import importing
 from swarmd.processes.values import typed
 
 # Events that may be dropped wait here when the daemon is slow; past it the oldest is dropped. One is at most 60 KB.
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> None:
     threading.Thread(target=_end_with_parent, args=(sock,), name="parent", daemon=True).start()
     module, _, name = argv[1].partition(":")
     try:
-        with importing():
+        with unsearched():  # of the policy's 4 CPU seconds of imports 0.7 were that search
             service = getattr(importlib.import_module(module), name)
     except SwarmdError as error:
         sock.sendall(encode_frame(Told(0, None, Failure.of(error))))

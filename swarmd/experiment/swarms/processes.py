@@ -4,7 +4,6 @@ Data directories are the cell's own node folders, so records lie where a report 
 from its nodes' checkpoints. Leaves no process behind, however it ends.
 """
 
-import json
 import os
 import shutil
 import time
@@ -22,10 +21,9 @@ from swarmd.experiment.cell import (
 )
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
 from swarmd.experiment.swarms.reaper import Reaper
+from swarmd.node.checkpoints import last_round
 
 _TICK_S = 0.5
-# The last record of a node, with room to spare: a record is about 1.5 KB.
-_TAIL_BYTES = 65_536
 _WORDS = 1500
 
 
@@ -104,7 +102,7 @@ def _watch(
     end = max(wanted)
     told = -1
     while True:
-        done = [_round(node) for node in swarm.nodes]
+        done = [last_round(node.data_dir) for node in swarm.nodes]
         there = [done[k] for k, node in enumerate(cell.nodes) if not node.joins_at_round]
         now = min(there, default=cell.rounds)
         for number, node in enumerate(swarm.nodes):
@@ -140,22 +138,6 @@ def _check_end(node: LocalNode, num_done: int, wanted: int) -> None:
             words,
             f"its whole output is in {node.data_dir.root / 'output.log'}",
         )
-
-
-def _round(node: LocalNode) -> int:
-    """The last round in the node's records; 0 before the first."""
-    try:
-        with node.data_dir.rounds.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            lines = file.read().splitlines()
-    except FileNotFoundError:
-        return 0
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["round"])
-        except (ValueError, KeyError, TypeError):
-            continue  # a line that is being written
-    return 0
 
 
 def _drop_what_nobody_reads(node: LocalNode) -> None:

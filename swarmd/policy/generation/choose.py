@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from swarmd.config import PolicySettings
 from swarmd.errors import ConfigError, LocalError, OutOfMemory, StateError
+from swarmd.garbage import unsearched
 from swarmd.policy.generation.engine import Engine
 from swarmd.policy.generation.vllm_process import prepare_environment
 from swarmd.policy.model.loading import context_tokens_max
 from swarmd.policy.model.packages import INSTALL, vllm_build
 from swarmd.policy.model.tokenise import Tokeniser
 from swarmd.policy.state.shapes import ModelShapes
-from swarmd.processes.importing import importing
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -85,7 +85,7 @@ def why_not_vllm(device: str, model_dir: Path) -> str:
 
     prepare_environment()
     try:
-        with importing():
+        with unsearched():
             import vllm
     except (
         ImportError,

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from swarmd.errors import LocalError, OutOfMemory
+from swarmd.garbage import unsearched
 from swarmd.policy.generation.drawing import GREEDY_BELOW
 from swarmd.policy.generation.engine import Sampled, Sampling
 from swarmd.policy.generation.vllm_process import prepare_environment, restore_crash_signals, unpacked
@@ -22,7 +23,6 @@ from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.state.weights import opened
 from swarmd.processes.ends import end_process
-from swarmd.processes.importing import importing
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -243,7 +243,7 @@ def _open(
     batch_tokens_max: int,
     can_sleep: bool,
 ) -> "LLMEngine":
-    with importing():
+    with unsearched():
         from transformers import AutoConfig
         from vllm import EngineArgs
         from vllm.platforms import current_platform

@@ -4,7 +4,6 @@ The CPU is taken only when it is asked for, or with the tiny model: a language m
 than its owner thinks is worse than an error.
 """
 
-import importlib
 import importlib.util
 import os
 import platform
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from swarmd.errors import ConfigError, NoDevice
-from swarmd.policy.plans.room import nvml_handle
+from swarmd.policy.plans.room import CannotAsk, nvml_card
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
@@ -127,17 +126,9 @@ def _no_device(what: str, why: str) -> NoDevice:
 def capability(nvml: ModuleType | None = None) -> tuple[int, int] | None:
     """The compute capability of the first card that CUDA sees, as NVML tells it; None where it cannot be asked."""
     try:
-        nvml = nvml or importlib.import_module("pynvml")
-    except ImportError:
-        return None
-    try:
-        nvml.nvmlInit()
-        try:
-            card = nvml_handle(nvml, 0, os.environ.get("CUDA_VISIBLE_DEVICES"))
-            major, minor = nvml.nvmlDeviceGetCudaComputeCapability(card)
-        finally:
-            nvml.nvmlShutdown()
-    except nvml.NVMLError:
+        with nvml_card(0, nvml) as (found, card):
+            major, minor = found.nvmlDeviceGetCudaComputeCapability(card)
+    except CannotAsk:
         return None
     return major, minor
 

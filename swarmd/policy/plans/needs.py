@@ -24,7 +24,7 @@ _CHECK_TOKENS, _CHECK_LAYER_BYTES, _CHECK_KEPT_BYTES = 350, {4: 4, 2: 8}, 2**23 
 # A CUDA context with the kernels of torch and cuBLAS, and what the caching allocator cannot use. An estimate, not measured by us.
 CUDA_OVERHEAD_BYTES = 800 * MIB
 # The optimizer on the host: masters, gradients that are kept between steps, and two moments, all float32; and its buffers, which
-# `update.optimizers.staging` makes.
+# `update.optimizers.staging` divides.
 _HOST_OPTIMIZER_BYTES, HOST_BUFFER_BYTES = 16, 128 * MIB
 # A process with torch's CUDA libraries and vLLM, in the host's memory. An estimate, not measured by us.
 HOST_OVERHEAD_BYTES = 2048 * MIB

@@ -2,7 +2,8 @@
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -63,20 +64,12 @@ def _host_room(proc: Path, cgroup: Path) -> Room:
 
 def _gpu_room(index: int, nvml: ModuleType | None, environ: Mapping[str, str], proc: Path) -> Room:
     try:
-        nvml = nvml or importlib.import_module("pynvml")
-    except ImportError:
-        return Room(None, None, why="the GPU cannot be asked without nvidia-ml-py: pip install nvidia-ml-py")
-    try:
-        nvml.nvmlInit()
-        try:
-            handle = nvml_handle(nvml, index, environ.get("CUDA_VISIBLE_DEVICES"))
-            memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-            processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        with nvml_card(index, nvml, environ) as (found, card):
+            memory = found.nvmlDeviceGetMemoryInfo(card)
+            processes = found.nvmlDeviceGetComputeRunningProcesses(card)
             holders = tuple(Holder(p.pid, _name(p.pid, proc), p.usedGpuMemory or None) for p in processes)
-        finally:
-            nvml.nvmlShutdown()
-    except nvml.NVMLError as error:
-        return Room(None, None, why=f"NVML does not tell the GPU's memory: {error}")
+    except CannotAsk as error:
+        return Room(None, None, why=str(error))
     return Room(
         int(memory.total),
         int(memory.free),
@@ -84,8 +77,31 @@ def _gpu_room(index: int, nvml: ModuleType | None, environ: Mapping[str, str], p
     )
 
 
-def nvml_handle(nvml: ModuleType, index: int, visible: str | None) -> object:
-    """The card that CUDA counts as `index`: it counts the devices that it was left (`visible`), NVML all of them."""
+class CannotAsk(Exception):
+    """NVML is not there, or does not answer. The text says which."""
+
+
+@contextmanager
+def nvml_card(
+    index: int, nvml: ModuleType | None = None, environ: Mapping[str, str] = os.environ
+) -> Iterator[tuple[ModuleType, object]]:
+    """NVML, and the card that CUDA counts as `index`, for the block. Raises CannotAsk, also for what NVML refuses within it."""
+    try:
+        nvml = nvml or importlib.import_module("pynvml")
+    except ImportError as error:
+        raise CannotAsk("the GPU cannot be asked without nvidia-ml-py: pip install nvidia-ml-py") from error
+    try:
+        nvml.nvmlInit()
+        try:
+            yield nvml, _handle(nvml, index, environ.get("CUDA_VISIBLE_DEVICES"))
+        finally:
+            nvml.nvmlShutdown()
+    except nvml.NVMLError as error:
+        raise CannotAsk(f"NVML does not tell the GPU's memory: {error}") from error
+
+
+def _handle(nvml: ModuleType, index: int, visible: str | None) -> object:
+    """CUDA counts the devices that it was left, NVML all of them."""
     names = [part.strip() for part in visible.split(",") if part.strip()] if visible else []
     if index >= len(names):
         return nvml.nvmlDeviceGetHandleByIndex(index)

@@ -1,7 +1,7 @@
 """Saves checkpoints while the model's process goes on: tensors are copied to the host's memory, and written from there.
 
-A thread does both. Until it has copied everything, the tensors must not change: `release` waits for that. The copy runs beside the
-next generation, which only reads weights. One checkpoint is written at a time.
+A thread copies and writes. The tensors must not change before it has copied them all, and `release` waits until then. The copy runs
+beside the next generation, which only reads weights. One checkpoint is written at a time.
 """
 
 import threading

@@ -143,7 +143,7 @@ class Learner:
         """The round's loss and its gradient by parameter name, before norm clipping, without a step."""
         self.masters.clear_gradients()
         groups = weigh(prepare(rollouts, self.config, floors, self.log_probs).rollouts, self.config)
-        passes = self._run(groups, with_gradient=True)
+        _, passes = self._run(groups, with_gradient=True)
         loss = torch.stack([found.loss for found in passes]).sum().item() if passes else 0.0
         gradients = self.masters.gradients()
         self.masters.clear_gradients()
@@ -166,9 +166,9 @@ class Learner:
                 groups.append(PromptGroup(rollout.prompt_ids, tuple(asked)))
         by_index: dict[int, tuple[float, ...]] = {}
         if groups:
-            passes = self._run(groups, with_gradient=False)
+            packs, passes = self._run(groups, with_gradient=False)
             logps = iter(torch.cat([found.logps_N for found in passes]).tolist())
-            for weighed in (weighed for pack in self._packs(groups) for weighed in pack.completions()):
+            for weighed in (weighed for pack in packs for weighed in pack.completions()):
                 by_index[weighed.index] = tuple(islice(logps, len(weighed.completion.ids)))
         numbers = iter(range(index))
         return [[by_index.get(next(numbers), ()) for _ in rollout.completions] for rollout in rollouts]
@@ -225,18 +225,18 @@ class Learner:
     def _step(self, groups: list[PromptGroup]) -> _Step:
         self.masters.clear_gradients()
         try:
-            passes = self._run(groups, with_gradient=True)
+            packs, passes = self._run(groups, with_gradient=True)
             self.before_step()
             stepped = self.take_step(torch.stack([found.loss for found in passes]).sum())
         finally:
             self.masters.clear_gradients()
-        return _Step(stepped, passes, sum(pack.num_tokens for pack in self._packs(groups)))
+        return _Step(stepped, passes, sum(pack.num_tokens for pack in packs))
 
-    def _run(self, groups: list[PromptGroup], *, with_gradient: bool) -> list[TokenPass]:
+    def _run(self, groups: list[PromptGroup], *, with_gradient: bool) -> tuple[list[Pack], list[TokenPass]]:
         if not groups:
-            return []
-        fast = not self._slow_because(groups)
-        return self.run_packs(self._packs(groups), fast=fast, with_gradient=with_gradient)
+            return [], []
+        packs, fast = self._packs(groups), not self._slow_because(groups)
+        return packs, self.run_packs(packs, fast=fast, with_gradient=with_gradient)
 
     @property
     def _trained(self) -> Trained:

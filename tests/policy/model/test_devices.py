@@ -3,12 +3,14 @@
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from swarmd.errors import ConfigError, NoDevice
-from swarmd.policy.model.devices import Machine, resolve_device
+from swarmd.policy.model.devices import Machine, capability, resolve_device
+from tests.policy.plans.test_room import FakeNvml
 
 BARE = Machine(
     has_nvidia_device=False,
@@ -86,3 +88,25 @@ def test_looking_at_the_machine_loads_no_torch_and_agrees_with_it() -> None:
     code = "import sys; from swarmd.policy.model.devices import look; print(look().torch_cuda); assert 'torch' not in sys.modules"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert found.stdout.strip() == (torch.version.cuda or "")
+
+
+class Card(FakeNvml):
+    """A card that tells its compute capability."""
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, int]:
+        if self.error:
+            raise self.NVMLError(self.error)
+        return 8, 6
+
+
+def test_nvml_tells_the_compute_capability_and_is_let_go() -> None:
+    nvml: Any = Card()
+    assert capability(nvml) == (8, 6)
+    assert not nvml.is_open
+
+
+def test_a_card_that_cannot_be_asked_has_no_known_capability(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken: Any = Card("Driver/library version mismatch")
+    assert capability(broken) is None
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert capability() is None

@@ -11,10 +11,12 @@ from queue import SimpleQueue
 import torch
 from torch import Tensor
 
+from swarmd.policy.plans.needs import HOST_BUFFER_BYTES
+
 # At the 25 GB/s of PCIe 4 a buffer is on its way for 1.3 ms, a hundred times what it takes to launch the copy; half the size would
 # do, double would only take memory. One buffer being filled, one being added, and two for the times when either is behind.
-BUFFER_BYTES = 32 * 2**20
 NUM_BUFFERS = 4
+BUFFER_BYTES = HOST_BUFFER_BYTES // NUM_BUFFERS
 
 
 class Staging:
