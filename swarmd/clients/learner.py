@@ -1,6 +1,6 @@
 """The learner: the policy process that holds the weights, updates them and writes the checkpoints.
 
-A round counts from the moment at which its checkpoint is on disk. A process that dies is asked again, unless it had come so far.
+A process that dies is asked again, unless its newest checkpoint is the round's. Rounds after that checkpoint are lost with it.
 """
 
 import logging
