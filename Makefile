@@ -67,7 +67,7 @@ bench-daemon: $(VENV)/.dev ## the daemon's loop lag and CPU share while updates 
 bench-update: $(VENV)/.dev ## the update against TRL's: ratio, gradient error, memory, share of the peak matrix rate; about six minutes
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_update
 
-bench-round: $(VENV)/.dev ## a round, generation and update, against a serial loop with transformers and TRL
+bench-round: $(VENV)/.dev ## a round against a serial loop with transformers and TRL; then where a round of 0.5 B parameters spends its time; about six minutes
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_round
 
 bench-checkpoint: $(VENV)/.dev ## checkpoints of half a billion parameters beside rounds: what a round waits, what is written; 20 GiB of memory, a quarter of an hour

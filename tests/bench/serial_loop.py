@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from swarmd.clients.policy import Generated, OwnCompletion
+from swarmd.clients.policy import Generated, OwnCompletion, Save, State
 from swarmd.config import Config
 from swarmd.experience.rollouts import ScoredRollout
 from swarmd.policy.model.loading import context_tokens_max, load_model, load_tokeniser
@@ -80,7 +80,7 @@ class SerialLoop:
         return Generated(0, rows_RG, num_prompt_tokens, time.perf_counter() - started, 0.0)
 
     def update(
-        self, rollouts: Sequence[ScoredRollout], round: int, state: dict[str, Any], checkpoint: bool
+        self, rollouts: Sequence[ScoredRollout], round: int, state: State, save: Save
     ) -> dict[str, Any]:
         started = time.perf_counter()
         training_set = token_rollouts(

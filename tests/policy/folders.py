@@ -1,5 +1,6 @@
 """Small random models in Hugging Face folders, each with a tokenizer of its own, built without a network."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -10,11 +11,14 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+TEXTS = ("what is one and two? the answer is <answer>3</answer>",) * 4
 PAD, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 
 
-def build_tokenizer(*, vocab_size: int = 300, chat: bool = True) -> PreTrainedTokenizerFast:
-    """Byte-level, so that every text has ids; control tokens as Qwen's."""
+def build_tokenizer(
+    *, vocab_size: int = 300, chat: bool = True, texts: Sequence[str] = TEXTS
+) -> PreTrainedTokenizerFast:
+    """Byte-level, so that every text has ids; control tokens as Qwen's; the words are those of `texts`."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -24,7 +28,7 @@ def build_tokenizer(*, vocab_size: int = 300, chat: bool = True) -> PreTrainedTo
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(["what is one and two? the answer is <answer>3</answer>"] * 4, trainer)
+    tokenizer.train_from_iterator(texts, trainer)
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=TURN_END,
