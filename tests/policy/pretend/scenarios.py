@@ -6,6 +6,7 @@ Prints one JSON object: for each scenario its counts, and how far its result lie
 import json
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from swarmd.policy.generation.padded import PaddedRows
 from swarmd.policy.generation.transformers_engine import TransformersEngine
 from swarmd.policy.state.weights import load_weights, named_tensors, save_weights
 from swarmd.policy.update.floor import Floors
+from swarmd.policy.update.self_check import SelfCheck
 from tests.policy.pretend import device
 from tests.policy.pretend.device import DEVICE, Counts, OnDevice, Pretend, put_on_device
 from tests.policy.tiny_models import build, round_of
@@ -25,6 +27,7 @@ from tests.policy.update.optimizers.policies import KINDS, learner_on
 
 NARROW = torch.bfloat16
 SAMPLING = Sampling(num_completions=3, temperature=1.0, tokens_max=12, seed=1)
+CHECKED = SelfCheck(True, "of another scenario")
 PROMPTS = [[5, 6, 7], [9, 8], [4, 3, 2, 1, 7, 9, 11]]
 
 
@@ -53,9 +56,10 @@ def update(
     dtype: torch.dtype = NARROW,
     floors: Floors | None = None,
     no_float64: bool = False,
+    self_check: bool = False,
     **how: Any,
 ) -> dict[str, Any]:
-    """The counts of a second update; the first one checks itself, and has its own."""
+    """The counts of a second update; the first one has its own, and checks itself where asked to."""
     given = {"micro_batch_tokens": 40, "learning_rate": 0.5, "adam_eps": 0.1, **how}
     models = [build(dtype=dtype, num_hidden_layers=layers) for _ in range(2)]
     start = weights(models[0])
@@ -63,6 +67,7 @@ def update(
     device.no_float64 = no_float64
     with Pretend() as first:
         learner = learner_on(models[0], kind, device=DEVICE, **given)
+        learner._check = None if self_check else CHECKED
         learner.update(round_of())
     first_counts = first.counts
     with Pretend() as second:
@@ -70,6 +75,7 @@ def update(
     counts = second.counts
     device.no_float64 = False
     twin = learner_on(models[1], kind, **given)
+    twin._check = CHECKED
     twin.update(round_of())
     wanted = twin.update(round_of(1), floors or Floors())
     assert (stats.skipped, stats.fast_path, stats.num_steps) == (None, True, wanted.num_steps)
@@ -94,7 +100,7 @@ def generate(*, layers: int = 2, padded: bool = False, no_float64: bool = False)
     drawing.NARROW_ONLY = ("mps", DEVICE.type) if no_float64 else ("mps",)
     with Pretend():
         ours = engine(models[0])
-        ours.generate(PROMPTS, SAMPLING)
+        ours.generate(PROMPTS, replace(SAMPLING, tokens_max=2))
     steps, prefills = [], []
     if padded:
         ours._new_rows = lambda num_rows: PaddedRows(ours._decoder)
@@ -147,11 +153,11 @@ def main() -> None:
     torch.set_num_threads(1)
     found = {"mixed": mixed(), "hand-over": hand_over()}
     for kind in ("adamw", "host", "lora"):
-        found[f"update float32 {kind}"] = update(kind, dtype=torch.float32)
-    found["update resident"] = update("adamw")
+        found[f"update float32 {kind}"] = update(kind, dtype=torch.float32, self_check=True)
+    found["update resident"] = update("adamw", self_check=True)
     for kind in KINDS:
         found[f"update {kind}"] = update(kind, checkpointing=True)
-    found["update deep"] = update("adamw", layers=4)
+    found["update deep"] = update("adamw", layers=4, self_check=True)
     found["update cut small"] = update("adamw", micro_batch_tokens=12)
     found["update with floors"] = update("adamw", floors=Floors(-50.0))
     found["update without float64"] = update("adamw", no_float64=True)
