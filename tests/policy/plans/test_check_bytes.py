@@ -61,7 +61,7 @@ def long_rollout(seed: int) -> TokenRollout:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("size", SIZES)
 def test_the_self_check_holds_what_the_plans_count(size: str, dtype: torch.dtype) -> None:
-    model = build(dtype=dtype, num_key_value_heads=2, **SIZES[size])
+    model = build(dtype=dtype, num_key_value_heads=2, num_hidden_layers=1, **SIZES[size])
     shape = shape_of(model.config.to_dict())
     assert shape is not None
     settings = config()

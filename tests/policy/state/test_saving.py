@@ -1,5 +1,7 @@
 """Checkpoints in the background: whole, of one moment, told once, and gone without a trace where the process is killed."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -110,34 +112,54 @@ def test_what_fails_in_the_background_is_told_and_holds_nothing_up(
     assert writer.outcome(wait=True).checkpoint == "round-00000002"
 
 
+# Imports torch once, and forks for each folder that it is given a process to be killed.
 KILLED = """
-import os, sys, threading, time, torch
+import os, sys, time, torch
 from pathlib import Path
 from swarmd.policy.state.checkpoints import Content
 from swarmd.policy.state.saving import Saving
-writer = Saving(Path(sys.argv[1]), keep=2)
 def content(round):
     weights = {f"w{n}": torch.full((1 << 20,), float(round)) for n in range(24)}
     return Content(round, round, "m", weights, {"step/w": torch.tensor(float(round))}, {"round": round})
-print(writer.now(content(1)).seconds, flush=True)
-writer.begin(content(2))
-print("begun", flush=True)
-writer.finish()
-print("whole", flush=True)
-time.sleep(60)
+def killed(folder):
+    writer = Saving(Path(folder), keep=2)
+    print(os.getpid(), writer.now(content(1)).seconds, flush=True)
+    writer.begin(content(2))
+    print("begun", flush=True)
+    writer.finish()
+    print("whole", flush=True)
+    time.sleep(60)
+torch.set_num_threads(1)
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        killed(line.strip())
+    os.waitpid(child, 0)
+    print("ended", flush=True)
 """
 
 
+@pytest.fixture(scope="module")
+def forking() -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", KILLED]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
 @pytest.mark.parametrize("moment", range(10))
-def test_a_kill_at_any_moment_of_a_background_write_damages_nothing(tmp_path: Path, moment: int) -> None:
-    child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    one_s = float(child.stdout.readline())
-    assert child.stdout.readline() == "begun\n"
-    time.sleep(one_s * moment / 9)
-    child.kill()
-    whole = "whole" in child.stdout.read()
-    child.wait()
+def test_a_kill_at_any_moment_of_a_background_write_damages_nothing(
+    tmp_path: Path, forking: subprocess.Popen[str], moment: int
+) -> None:
+    assert forking.stdin is not None
+    assert forking.stdout is not None
+    print(tmp_path, file=forking.stdin, flush=True)
+    pid, one_s = forking.stdout.readline().split()
+    assert forking.stdout.readline() == "begun\n"
+    time.sleep(float(one_s) * moment / 9)
+    os.kill(int(pid), signal.SIGKILL)
+    whole = (said := forking.stdout.readline()) == "whole\n"
+    assert (forking.stdout.readline() if whole else said) == "ended\n"
     found = recover(tmp_path)
     assert found.path is not None
     assert found.state["round"] == found.policy_version

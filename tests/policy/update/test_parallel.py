@@ -40,9 +40,9 @@ def rounds(num: int) -> list[list[TokenRollout]]:
     return [[rollout(number) for number in range(5)] for _ in range(num)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pair(model_dir: Path) -> Iterator[tuple[Learner, ParallelLearner]]:
-    """One device, and two ranks, from the same weights."""
+    """One device, and two ranks, from the same weights; each test leaves them alike, or makes them so."""
     single = Learner(load_model(model_dir, "cpu"), *SETTINGS)
     parallel = ParallelLearner(load_model(model_dir, "cpu"), *SETTINGS, devices=DEVICES, model_dir=model_dir)
     yield single, parallel
