@@ -149,6 +149,7 @@ def test_an_optimizer_that_is_not_installed_is_passed_over(
     assert policy.update([wire], round=2, state={}, save="no").to_record()["plan"] == "lora"
 
 
+@pytest.mark.usefixtures("own_self_check")
 def test_the_self_check_does_not_take_lack_of_memory_for_a_verdict(
     model_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

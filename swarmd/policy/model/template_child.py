@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jinja2.parser import Parser
 
 # The interpreter with Jinja takes 60 MB of address space, and a fifth of a second.
-_MEMORY_BYTES, _CPU_S = 512 * 2**20, 5
+_MEMORY_BYTES, _CPU_S = 512 * 2**20, 3
 _ERROR_CHARS_MAX = 300
 
 

@@ -19,6 +19,7 @@ from swarmd.policy.generation.padded import PaddedRows
 from swarmd.policy.generation.transformers_engine import TransformersEngine
 from swarmd.policy.state.weights import load_weights, named_tensors, save_weights
 from swarmd.policy.update.floor import Floors
+from swarmd.policy.update.self_check import SelfCheck
 from tests.policy.pretend import device
 from tests.policy.pretend.device import DEVICE, Counts, OnDevice, Pretend, put_on_device
 from tests.policy.tiny_models import build, round_of
@@ -26,6 +27,7 @@ from tests.policy.update.optimizers.policies import KINDS, learner_on
 
 NARROW = torch.bfloat16
 SAMPLING = Sampling(num_completions=3, temperature=1.0, tokens_max=12, seed=1)
+CHECKED = SelfCheck(True, "of another scenario")
 PROMPTS = [[5, 6, 7], [9, 8], [4, 3, 2, 1, 7, 9, 11]]
 
 
@@ -64,7 +66,8 @@ def update(
     put_on_device(models[0])
     device.no_float64 = no_float64
     with Pretend() as first:
-        learner = learner_on(models[0], kind, device=DEVICE, self_check=self_check, **given)
+        learner = learner_on(models[0], kind, device=DEVICE, **given)
+        learner._check = None if self_check else CHECKED
         learner.update(round_of())
     first_counts = first.counts
     with Pretend() as second:
@@ -72,6 +75,7 @@ def update(
     counts = second.counts
     device.no_float64 = False
     twin = learner_on(models[1], kind, **given)
+    twin._check = CHECKED
     twin.update(round_of())
     wanted = twin.update(round_of(1), floors or Floors())
     assert (stats.skipped, stats.fast_path, stats.num_steps) == (None, True, wanted.num_steps)

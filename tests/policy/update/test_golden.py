@@ -165,6 +165,7 @@ def test_a_leak_between_completions_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("mutate", [_positions_run_on, _predicted_by_itself])
+@pytest.mark.usefixtures("own_self_check")
 def test_the_self_check_sees_a_broken_fast_path_and_trains_without_it(
     monkeypatch: pytest.MonkeyPatch, mutate: Callable[[Any], Any]
 ) -> None:
@@ -176,6 +177,7 @@ def test_the_self_check_sees_a_broken_fast_path_and_trains_without_it(
     assert stats.skipped is None
 
 
+@pytest.mark.usefixtures("own_self_check")
 def test_the_self_check_compares_gradients_also_when_it_is_first_asked_for_log_probs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,7 +7,6 @@ from transformers import PreTrainedModel
 from swarmd.optimizers import OPTIMIZERS
 from swarmd.policy.update.learner import Learner
 from swarmd.policy.update.optimizers.lora import LEARNING_RATE_FACTOR
-from swarmd.policy.update.self_check import SelfCheck
 from tests.policy.settings import learner_with
 from tests.policy.tiny_models import build
 
@@ -20,24 +19,16 @@ def learner_of(
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
     kind: str = "qwen-tied",
-    self_check: bool = False,
     **changes: object,
 ) -> Learner:
     """On a fresh model; equal arguments, equal weights."""
-    return learner_on(build(kind, dtype=dtype, seed=seed), optimizer, self_check=self_check, **changes)
+    return learner_on(build(kind, dtype=dtype, seed=seed), optimizer, **changes)
 
 
-def learner_on(
-    model: PreTrainedModel, optimizer: str, *, self_check: bool = False, **changes: object
-) -> Learner:
-    """With the same step under each optimizer: `lora` multiplies the learning rate. The self-check, which takes longer than an
-    update of so small a model, counts as passed unless it is asked for."""
+def learner_on(model: PreTrainedModel, optimizer: str, **changes: object) -> Learner:
+    """With the same step under each optimizer: `lora` multiplies the learning rate."""
     rate = 1e-2 / (LEARNING_RATE_FACTOR if optimizer == "lora" else 1)
-    learner = learner_with(
-        model, **{"learning_rate": rate, "lora_rank": 4, "optimizer": optimizer, **changes}
-    )
-    learner._check = None if self_check else SelfCheck(True, "of another test")
-    return learner
+    return learner_with(model, **{"learning_rate": rate, "lora_rank": 4, "optimizer": optimizer, **changes})
 
 
 def parameters(model: PreTrainedModel) -> dict[str, Tensor]:

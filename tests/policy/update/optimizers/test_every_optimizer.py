@@ -30,7 +30,7 @@ def spoilt() -> list[TokenRollout]:
 @EVERY
 @BOTH
 def test_a_step_changes_the_policy(kind: str, dtype: torch.dtype) -> None:
-    learner = learner_of(kind, dtype=dtype, self_check=True)
+    learner = learner_of(kind, dtype=dtype)
     before = parameters(learner.model)
     stats = learner.update(round_of())
     assert (stats.skipped, stats.num_steps, stats.fast_path) == (None, 1, True)
