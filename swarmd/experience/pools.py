@@ -1,7 +1,7 @@
 """The node's own rollouts between generation and update: a round's whole, in order, lost with the process.
 
 The pool says when the next generation may begin. An entry is used after the entries ahead of it, so their number is the number of
-updates between its generation and its use.
+updates between its generation and its use. Entries that are still being scored count.
 """
 
 from collections import deque
@@ -14,6 +14,8 @@ class LocalPool:
 
     Args:
         staleness_max: most updates between the generation of an entry and its use. At most one entry more than this is held.
+
+    `num_to_come` entries were generated, and are not put yet.
     """
 
     def __init__(self, *, staleness_max: int) -> None:
@@ -22,6 +24,7 @@ class LocalPool:
         self._staleness_max = staleness_max
         self._entries: deque[OwnExperience] = deque()
         self._in_use = False
+        self.num_to_come = 0
 
     def __len__(self) -> int:
         """Entries that wait for their update."""
@@ -30,7 +33,7 @@ class LocalPool:
     @property
     def has_room(self) -> bool:
         """Whether a generation begun now would be at most `staleness_max` updates old at its use."""
-        return len(self._entries) + self._in_use <= self._staleness_max
+        return self.num_to_come + len(self._entries) + self._in_use <= self._staleness_max
 
     def put(self, own: OwnExperience) -> None:
         """Add the entry for which there was room when its generation began."""

@@ -6,26 +6,25 @@ must not generate for ever.
 """
 
 import logging
-import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import trio
 
 from swarmd.clients.generator import Generator
-from swarmd.clients.policy import Generated, OwnCompletion
-from swarmd.clients.scorer import ScoreItem, Scorer
-from swarmd.errors import LocalError
+from swarmd.clients.policy import Generated
+from swarmd.clients.scorer import Scorer
+from swarmd.errors import LocalError, cause
 from swarmd.experience.advantages import level
 from swarmd.experience.own import OwnExperience
-from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
+from swarmd.experience.rollouts import ScoredRollout
 from swarmd.experience.seeds import Seeds
 from swarmd.fair.bucket import Bucket
-from swarmd.loops.ask import Ask, Question
+from swarmd.loops.answers import Answers, OwnRollouts
+from swarmd.loops.ask import Ask
 from swarmd.loops.ports import NowMs
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
-from swarmd.protocol.types import COMPLETION_BYTES_MAX, Completion, Rollout
 from swarmd.trust.proof import Text
 from swarmd.trust.trust import Trust
 
@@ -40,13 +39,14 @@ RETRY_FIRST_S, RETRY_MAX_S = 1.0, 30.0
 OUTBOX_PATIENCE_S, OUTBOX_PATIENCE_RATE = 10.0, 0.1
 
 
-@dataclass(frozen=True)
-class OwnRollouts:
-    """The rollouts of one generation, on their way to the swarm."""
+@dataclass
+class Made:
+    """A round's own rollouts so far, what the engine took for them, and the answers that are not scored yet."""
 
-    rollouts: tuple[Rollout, ...]
-    created_ms: int
-    policy_version: int
+    rollouts: list[ScoredRollout] = field(default_factory=list)
+    num_tokens: int = 0
+    seconds: float = 0.0
+    unscored: Answers | None = None
 
 
 @dataclass
@@ -72,74 +72,126 @@ class Generate:
     generations_max: int = 1
     reward_spread_min: float = 0.0
     _purse: Bucket = field(default_factory=lambda: Bucket.full(OUTBOX_PATIENCE_RATE, OUTBOX_PATIENCE_S, 0.0))
+    _retry_s: float = RETRY_FIRST_S
+    # Rounds begun, those whose first questions are drawn, and the last one that was lost.
+    _num_begun: int = 0
+    _num_asked: int = 0
+    _last_lost: int = 0
 
     async def run(self) -> None:
-        """Generate for ever, never further ahead than the staleness bound allows."""
-        retry_s = RETRY_FIRST_S
-        while True:
-            await self.progress.room_to_generate()
-            try:
-                await self.once()
-            except LocalError as error:
-                log.warning("a generation is lost: %s", error)
-                self.progress.shown.generate_error = error
-                await trio.sleep(retry_s)
-                retry_s = min(2 * retry_s, RETRY_MAX_S)
-            else:
-                self.progress.shown.generate_error, retry_s = None, RETRY_FIRST_S
+        """Generate for ever, never further ahead than the staleness bound allows.
+
+        Where the bound leaves room, the next generation begins while the scorer works on the last one's answers. One round is
+        scored at a time, so rounds stay in order.
+        """
+        try:
+            await self._run()
+        except BaseExceptionGroup as group:
+            raise cause(group) from None
 
     async def once(self) -> None:
-        """One round's own experience. While too few rollouts are informative, and the bound allows, generate again."""
-        generated: list[ScoredRollout] = []
-        num_tokens, seconds = 0, 0.0
-        for _ in range(self.generations_max):
+        """One round's own experience, from its questions to its scores."""
+        await self._finish(await self._made())
+
+    async def _run(self) -> None:
+        scored = trio.Event()
+        scored.set()
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self.progress.room_to_generate()
+                self._num_begun += 1
+                try:
+                    made = await self._made()
+                except LocalError as error:
+                    await self._lost(self._num_begun, error)
+                    continue
+                await scored.wait()
+                scored = trio.Event()
+                self.progress.expect_own()
+                nursery.start_soon(self._finish_beside, self._num_begun, made, scored)
+
+    async def _finish_beside(self, number: int, made: Made, scored: trio.Event) -> None:
+        """Score a round while the next one may be generated; a failure holds up the scores of the next one."""
+        # The scorer does one thing after the other, and generation waits for its next questions.
+        await self.progress.until(lambda: self._num_asked > number or not self.progress.pool.has_room)
+        try:
+            await self._finish(made)
+        except LocalError as error:
+            await self._lost(number, error)
+        else:
+            if number > self._last_lost:
+                self.progress.shown.generate_error, self._retry_s = None, RETRY_FIRST_S
+        self.progress.settle_own()
+        scored.set()
+
+    async def _lost(self, number: int, error: LocalError) -> None:
+        log.warning("a generation is lost: %s", error)
+        self.progress.shown.generate_error = error
+        self._last_lost = max(self._last_lost, number)
+        wait_s, self._retry_s = self._retry_s, min(2 * self._retry_s, RETRY_MAX_S)
+        await trio.sleep(wait_s)
+
+    async def _made(self) -> Made:
+        """A round's generations; the last one that the bound allows is not scored yet.
+
+        While too few rollouts are informative, and the bound allows, generate again.
+        """
+        made = Made()
+        for num_left in reversed(range(self.generations_max)):
             try:
-                result, rollouts = await self._generation()
+                made.unscored = await self._generation()
+                if num_left:
+                    await self._score(made)
             except LocalError as error:
-                if not generated:
-                    raise
-                log.warning("a round goes on with %d own rollouts: %s", len(generated), error)
+                _go_on(made, error)
                 break
-            generated += rollouts
-            num_tokens += result.num_completion_tokens
-            seconds += result.seconds
-            if sum(rollout.informative for rollout in generated) >= self.num_rollouts:
+            if num_left and sum(rollout.informative for rollout in made.rollouts) >= self.num_rollouts:
                 break
+        return made
+
+    async def _finish(self, made: Made) -> None:
+        """Score what is not scored yet, and hand the round to the update."""
+        try:
+            await self._score(made)
+        except LocalError as error:
+            _go_on(made, error)
         self.progress.put_own(
-            OwnExperience.of(generated, num_kept=self.num_rollouts, num_tokens=num_tokens, seconds=seconds)
+            OwnExperience.of(
+                made.rollouts, num_kept=self.num_rollouts, num_tokens=made.num_tokens, seconds=made.seconds
+            )
         )
 
-    async def _generation(self) -> tuple[Generated, list[ScoredRollout]]:
-        """I questions, their completions, sharing, scores: what the engine answered, and the rollouts made of it."""
-        questions = await self.ask.questions(self.num_rollouts)
+    async def _generation(self) -> Answers:
+        """I questions and their completions, shared."""
+        try:
+            questions = await self.ask.questions(self.num_rollouts)
+        finally:
+            self._num_asked = self._num_begun
+            self.progress.notify()
         result = await self.generator.generate(
             [q.prompt for q in questions],
             self.num_completions,
             seed=self.seeds.seed("generate", questions[0].counter),
         )
         self._count(result)
-        created_ms = self.now_ms()
+        answers = Answers(questions, result, self.now_ms())
         if self.outbox is not None:
-            await self._share(self.outbox, self._to_share(questions, result, created_ms))
-        texts_RG = result.texts_RG
-        scores = await self.scorer.score(
-            [ScoreItem(q.dataset, q.seed, texts) for q, texts in zip(questions, texts_RG, strict=True)]
+            await self._share(self.outbox, self._to_share(answers))
+        return answers
+
+    async def _score(self, made: Made) -> None:
+        answers, made.unscored = made.unscored, None
+        if answers is None:
+            return
+        scores = await self.scorer.score(answers.to_score)
+        rollouts = answers.scored(
+            scores.rewards_RG, self.author, lambda rewards_G: level(rewards_G, self.reward_spread_min)
         )
-        rollouts = [
-            self._scored(
-                question,
-                completions,
-                level(rewards, self.reward_spread_min),
-                created_ms,
-                result.policy_version,
-            )
-            for question, completions, rewards in zip(
-                questions, result.completions_RG, scores.rewards_RG, strict=True
-            )
-        ]
-        for rollout, texts, reasons in zip(rollouts, texts_RG, scores.reasons_RG, strict=True):
+        for rollout, texts, reasons in zip(rollouts, answers.made.texts_RG, scores.reasons_RG, strict=True):
             self.trust.own_work.observe(Text.of(texts, reasons), informative=rollout.informative)
-        return result, rollouts
+        made.rollouts += rollouts
+        made.num_tokens += answers.made.num_completion_tokens
+        made.seconds += answers.made.seconds
 
     async def _share(self, outbox: trio.MemorySendChannel[OwnRollouts], own: OwnRollouts) -> None:
         """Hand rollouts to sharing; a full outbox holds generation up for a while, a network that stays away does not end it."""
@@ -155,50 +207,12 @@ class Generate:
             self.metrics.published.labels("failed").inc()
             log.warning("own rollouts were not shared: the network is away, or too busy to take it")
 
-    def _to_share(self, questions: list[Question], result: Generated, created_ms: int) -> OwnRollouts:
-        rollouts = [
-            Rollout(
-                dataset=question.dataset,
-                counter=question.counter,
-                completions=tuple(map(_completion, completions)),
-            )
-            for question, completions in zip(questions, result.completions_RG, strict=True)
-            if all(len(c.text) <= COMPLETION_BYTES_MAX for c in completions)
-        ]
-        if num_too_large := len(questions) - len(rollouts):
+    def _to_share(self, answers: Answers) -> OwnRollouts:
+        own = answers.to_share()
+        if num_too_large := len(answers.questions) - len(own.rollouts):
             self.metrics.buffer_discarded.labels("too_large").inc(num_too_large)
             log.warning("%d own rollouts are too large to share", num_too_large)
-        return OwnRollouts(tuple(rollouts), created_ms, result.policy_version)
-
-    def _scored(
-        self,
-        question: Question,
-        completions: list[OwnCompletion],
-        rewards: list[float],
-        created_ms: int,
-        policy_version: int,
-    ) -> ScoredRollout:
-        return ScoredRollout(
-            author=self.author,
-            dataset=question.dataset,
-            counter=question.counter,
-            prompt=question.prompt,
-            completions=tuple(
-                ScoredCompletion(
-                    text=c.text,
-                    finished=c.finished,
-                    reward=reward,
-                    token_ids=c.token_ids,
-                    logprob_sum=c.logprob_sum,
-                    num_tokens=c.num_tokens,
-                    token_logps=c.token_logps,
-                )
-                for c, reward in zip(completions, rewards, strict=True)
-            ),
-            created_ms=created_ms,
-            policy_version=policy_version,
-            external=False,
-        )
+        return own
 
     def _count(self, result: Generated) -> None:
         metrics = self.metrics
@@ -213,8 +227,8 @@ class Generate:
             metrics.completions.labels("length").inc(len(completions) - num_stopped)
 
 
-def _completion(made: OwnCompletion) -> Completion:
-    """The shared part of a completion. A sum that is no number, of a policy that fell apart, is not claimed."""
-    logprob_sum = made.logprob_sum
-    claimed = logprob_sum if logprob_sum is not None and math.isfinite(logprob_sum) else None
-    return Completion(text=made.text, finished=made.finished, logprob_sum=claimed, num_tokens=made.num_tokens)
+def _go_on(made: Made, error: LocalError) -> None:
+    """Go on with what there is; raise the error again where there is nothing."""
+    if not made.rollouts:
+        raise error
+    log.warning("a round goes on with %d own rollouts: %s", len(made.rollouts), error)

@@ -41,7 +41,16 @@ class Progress:
 
     async def room_to_generate(self) -> None:
         """Wait until a generation begun now would not be too stale at its use."""
-        await self._until(lambda: self.pool.has_room)
+        await self.until(lambda: self.pool.has_room)
+
+    def expect_own(self) -> None:
+        """A round's own rollouts were generated, and are to be scored; `settle_own` must follow."""
+        self.pool.num_to_come += 1
+
+    def settle_own(self) -> None:
+        """They were put, or are lost."""
+        self.pool.num_to_come -= 1
+        self.notify()
 
     def put_own(self, own: OwnExperience) -> None:
         self.pool.put(own)
@@ -49,7 +58,7 @@ class Progress:
 
     async def take_own(self) -> OwnExperience | None:
         """One round's own experience, as soon as there are any; None when the node is to stop. `finish_update` must follow."""
-        await self._until(lambda: len(self.pool) > 0 or self.stop_requested)
+        await self.until(lambda: len(self.pool) > 0 or self.stop_requested)
         return None if self.stop_requested else self.pool.take()
 
     def finish_update(self) -> None:
@@ -66,7 +75,8 @@ class Progress:
         self._changed.set()
         self._changed = trio.Event()
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until this holds; whoever may make it hold must `notify`."""
         while not condition():
             await self._changed.wait()
 

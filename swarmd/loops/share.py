@@ -11,7 +11,7 @@ import trio
 
 from swarmd.clients.network import Network
 from swarmd.errors import LocalError
-from swarmd.loops.generate import OwnRollouts
+from swarmd.loops.answers import OwnRollouts
 from swarmd.loops.history import History
 from swarmd.metrics import Metrics
 from swarmd.protocol.manifest import Manifest

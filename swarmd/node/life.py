@@ -24,7 +24,7 @@ from swarmd.control.http import BODY_BYTES_MAX, Service
 from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.fair.inbox import Inbox
 from swarmd.files.datadir import DataDir, Lock
-from swarmd.loops.generate import OwnRollouts
+from swarmd.loops.answers import OwnRollouts
 from swarmd.loops.observe import measure_lag
 from swarmd.loops.ports import Say
 from swarmd.loops.share import OUTBOX_MAX

@@ -16,6 +16,7 @@ from swarmd.experience.schema import Whose
 from swarmd.experience.seeds import Seeds
 from swarmd.experience.shares import unproven_max
 from swarmd.files.atomic import write_atomically
+from swarmd.loops.answers import OwnRollouts
 from swarmd.loops.ask import Ask
 from swarmd.loops.bans import Bans
 from swarmd.loops.canary.go_back import Canary
@@ -24,7 +25,7 @@ from swarmd.loops.canary.memory import Bounds, Memory
 from swarmd.loops.canary.watch import Unwatched
 from swarmd.loops.evaluate import HELD_OUT_AUTHOR, Evaluate, Evaluations
 from swarmd.loops.externals import Admitted, Draw, Externals
-from swarmd.loops.generate import Generate, OwnRollouts
+from swarmd.loops.generate import Generate
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.observe import Observe
 from swarmd.loops.report import Report

@@ -17,6 +17,7 @@ from swarmd.experience.own import OwnExperience
 from swarmd.experience.pools import LocalPool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.experience.seeds import Seeds
+from swarmd.loops.answers import OwnRollouts
 from swarmd.loops.ask import Ask
 from swarmd.loops.bans import Bans
 from swarmd.loops.canary.go_back import Canary
@@ -25,7 +26,7 @@ from swarmd.loops.canary.memory import Bounds, Memory
 from swarmd.loops.canary.watch import Unwatched, Watch
 from swarmd.loops.evaluate import Evaluate, Evaluations
 from swarmd.loops.externals import Draw, Externals
-from swarmd.loops.generate import Generate, OwnRollouts
+from swarmd.loops.generate import Generate
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.pace import Pace
 from swarmd.loops.progress import Progress

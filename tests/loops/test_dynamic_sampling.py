@@ -6,7 +6,7 @@ import trio
 from swarmd.clients.policy import Generated
 from swarmd.errors import ChildDied, LocalError
 from swarmd.experience.own import OwnExperience
-from swarmd.loops.generate import OwnRollouts
+from swarmd.loops.answers import OwnRollouts
 from tests.loops.fakes import BAD, GOOD
 from tests.loops.parts import MANIFEST, Loops
 

@@ -11,7 +11,7 @@ import trio.testing
 
 from swarmd.clients.policy import Generated
 from swarmd.errors import ChildDied, DiskFull, LocalError
-from swarmd.loops.generate import OwnRollouts
+from swarmd.loops.answers import OwnRollouts
 from swarmd.node.status import health
 from swarmd.protocol.rules import validate
 from swarmd.protocol.seen import Seen

@@ -4,7 +4,7 @@ import trio
 import trio.testing
 
 from swarmd.errors import ChildDied, LocalError
-from swarmd.loops.generate import OwnRollouts
+from swarmd.loops.answers import OwnRollouts
 from swarmd.protocol.rules import Verdict, validate
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.types import Completion, Rollout

@@ -14,7 +14,7 @@ from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.schema import Whose
 from swarmd.experiment.cell import Cell, NodeSpec
 from swarmd.experiment.run_cell import run_cell
-from swarmd.loops.generate import OwnRollouts
+from swarmd.loops.answers import OwnRollouts
 from swarmd.protocol.types import Completion, Rollout
 from tests.experience.batches import NOW_MS, UNINFORMATIVE, add, author, open_buffer
 from tests.loops.fakes import GOOD, MS

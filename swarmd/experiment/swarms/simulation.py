@@ -38,7 +38,8 @@ from swarmd.experiment.swarms.gossip import MemoryGossip
 from swarmd.experiment.swarms.workers import InProcess, SharedScorer
 from swarmd.files.atomic import write_atomically
 from swarmd.files.datadir import DataDir
-from swarmd.loops.generate import Generate, OwnRollouts
+from swarmd.loops.answers import OwnRollouts
+from swarmd.loops.generate import Generate
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.share import Share
 from swarmd.loops.update import Update
