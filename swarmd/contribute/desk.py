@@ -5,8 +5,9 @@ data directory as a node would. Two nodes of one identity are therefore never in
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -23,10 +24,11 @@ from swarmd.control.client import ask
 from swarmd.errors import ConfigError, NotRunning
 from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.seeds import Seeds
-from swarmd.files.datadir import DataDir, Lock, claim, load_identity_seed
+from swarmd.files.datadir import DataDir, Lock, claim
 from swarmd.loops.ask import Ask, Question, datasets_named
 from swarmd.loops.ports import Say, wall_clock_ms
 from swarmd.node.children import network_spec, scorer_spec
+from swarmd.node.own import open_counter, own_identity
 from swarmd.node.parts import find_manifest
 from swarmd.policy.state.checkpoints import read_state
 from swarmd.processes.supervise import Child, ChildSpec
@@ -39,7 +41,7 @@ LISTEN = "/ip4/127.0.0.1/tcp/0"
 
 @dataclass
 class Desk:
-    """What one command works with. `beside_node`: a node runs in this data directory."""
+    """What one command works with. `counter` opens the question counter; `beside_node`: a node runs in this data directory."""
 
     config: Config
     data_dir: DataDir
@@ -47,6 +49,7 @@ class Desk:
     identity: Identity
     manifest: Manifest
     ledger: Ledger
+    counter: Callable[[], QuestionCounter]
     beside_node: bool
     say: Say
 
@@ -58,7 +61,7 @@ class Desk:
 
     async def draw(self, num: int, datasets: Sequence[int], scorer: Worker) -> list[Question]:
         """`num` questions of these datasets, of counters that were never given out; those that are lost on the way are gaps."""
-        with contextlib.closing(QuestionCounter(self.data_dir.counters)) as counter:
+        with contextlib.closing(self.counter()) as counter:
             ask = Ask(
                 scorer=Scorer(scorer, self.config.questions.deadline_s),
                 manifest=self.manifest,
@@ -124,9 +127,10 @@ def open_desk(config: Config, data_dir: DataDir, *, swarm_named: bool, say: Say)
     claim(data_dir)
     running = _manifest_of_node(data_dir)
     lock = Lock(data_dir) if running is None else None
+    state = read_state(data_dir.checkpoints) or {}
     try:
         if running is None:
-            manifest = find_manifest(config, data_dir, read_state(data_dir.checkpoints) or {})
+            manifest = find_manifest(config, data_dir, state)
         else:
             manifest = running
             if swarm_named and find_manifest(config, data_dir, {}).digest != running.digest:
@@ -135,12 +139,12 @@ def open_desk(config: Config, data_dir: DataDir, *, swarm_named: bool, say: Say)
                     "another one is named",
                     "leave --swarm out, or use another --data-dir",
                 )
-        seed, new = load_identity_seed(data_dir)
-        identity = Identity.from_seed(seed)
+        seed, identity, new = own_identity(data_dir, state)
         if new:
             say(f"new identity {identity.peer_id}; back up {data_dir.identity}")
         with contextlib.closing(Ledger(data_dir.contributed, identity.public_key)) as ledger:
-            yield Desk(config, data_dir, seed, identity, manifest, ledger, running is not None, say)
+            counter = partial(open_counter, data_dir, state, new=new)
+            yield Desk(config, data_dir, seed, identity, manifest, ledger, counter, running is not None, say)
     finally:
         if lock is not None:
             lock.release()

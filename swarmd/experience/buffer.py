@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swarmd.experience import schema
-from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.draws import Admission, Pool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
 from swarmd.experience.store import Store, damaged
@@ -116,7 +115,6 @@ class SwarmBuffer:
             expendable=True,
         )
         self._store.transaction(lambda db: schema.adopt(db, digest, uses_max))
-        self._counter = QuestionCounter(path.with_name("node.sqlite"))
 
     @property
     def moved_aside(self) -> tuple[Path, ...]:
@@ -225,13 +223,8 @@ class SwarmBuffer:
             by_author={author: num for author, num, _, _ in held},
         )
 
-    def reserve_counters(self, num: int) -> int:
-        """The first of `num` consecutive question counters, never given out before or again (`QuestionCounter.reserve`)."""
-        return self._counter.reserve(num)
-
     def close(self) -> None:
         self._store.close()
-        self._counter.close()
 
 
 def _check(

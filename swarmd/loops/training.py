@@ -20,7 +20,6 @@ from swarmd.loops.pace import Pace
 from swarmd.loops.ports import NowMs, Say
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
-from swarmd.protocol.manifest import Manifest
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +42,11 @@ class Training:
     """The learner, its checkpoints, and the weights that generation gets of it.
 
     `bring` brings new weights to a generation child that does not share them; `handed_over` says whether generation has the
-    newest ones.
+    newest ones. `of_node` is what a checkpoint's state keeps of the node itself: whose it is.
     """
 
     learner: Learner
-    manifest: Manifest
+    of_node: Callable[[], State]
     progress: Progress
     metrics: Metrics
     now_ms: NowMs
@@ -166,7 +165,7 @@ class Training:
         return {
             **self.watcher.to_state(),
             "round": number,
-            "manifest": self.manifest.digest.hex(),
+            **self.of_node(),
             **self.progress.history.to_state(),
         }
 

@@ -64,6 +64,7 @@ async def run_node(
             await _live(node, model_dir, explicit)
         finally:
             node.buffer.close()
+            node.counter.close()
             if node.weights_dir is not None:
                 shutil.rmtree(node.weights_dir, ignore_errors=True)
     finally:

@@ -16,8 +16,9 @@ from swarmd.clients.worker import Worker, started
 from swarmd.config import Config
 from swarmd.errors import StateError
 from swarmd.experience.buffer import SwarmBuffer
+from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.pools import LocalPool
-from swarmd.files.datadir import DataDir, load_identity_seed
+from swarmd.files.datadir import DataDir
 from swarmd.loops.ask import datasets_named
 from swarmd.loops.pace import Pace
 from swarmd.loops.ports import NowMs, RunBlocking, Say, wall_clock_ms
@@ -31,6 +32,7 @@ from swarmd.node.children import (
     weights_directory,
 )
 from swarmd.node.memory_plan import MemoryPlan, begin
+from swarmd.node.own import open_counter, own_identity
 from swarmd.policy.model.resolve import TINY, ResolvedModel, resolve_device, resolve_model
 from swarmd.policy.plans.needs import Where
 from swarmd.policy.plans.room import num_oom_kills
@@ -65,6 +67,7 @@ class Node:
     model: ResolvedModel
     placement: Placement
     buffer: SwarmBuffer
+    counter: QuestionCounter
     metrics: Metrics
     progress: Progress
     memory: MemoryPlan
@@ -115,14 +118,13 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         SwarmdError: settings or a data directory with which no node can start.
     """
     say(f"swarmd {__version__}")
-    seed, new = load_identity_seed(data_dir)
-    identity = Identity.from_seed(seed)
+    state = read_state(data_dir.checkpoints) or {}
+    seed, identity, new = own_identity(data_dir, state)
     say(f"✓ identity   {identity.peer_id}{' (new; back up ' + str(data_dir.identity) + ')' if new else ''}")
     model = resolve_model(config.policy.model)
     device = resolve_device(config.policy.device, config.policy.model)
     placement = place(config.policy.placement, device, count_gpus(), config.update.devices)
     say(f"✓ model      {config.policy.model} on {device}, {placement.kind}")
-    state = read_state(data_dir.checkpoints) or {}
     beginning = begin(config, model, placement, state, say)
     pace = begin_checkpoints(config.checkpoint, data_dir, model, placement.update, say)
     manifest = find_manifest(config, data_dir, state)
@@ -138,6 +140,9 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     )
     progress.plan = beginning.plan
     metrics = Metrics([d.name for d in manifest.datasets], REFUSALS)
+    counter = open_counter(data_dir, state, new=new)
+    if counter.note:
+        say(f"! questions  {counter.note}")
     return Node(
         config=config,
         data_dir=data_dir,
@@ -149,6 +154,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         model=model,
         placement=placement,
         buffer=_open_buffer(config, data_dir, manifest, say),
+        counter=counter,
         metrics=metrics,
         progress=progress,
         memory=MemoryPlan(beginning.plans, progress, metrics, say, num_oom_kills, lambda: pace.saved_round),

@@ -44,7 +44,7 @@ def make_generate(node: Node, outbox: trio.MemorySendChannel[OwnRollouts] | None
         manifest=node.manifest,
         author=node.identity.public_key,
         seeds=seeds,
-        reserve_counters=node.buffer.reserve_counters,
+        reserve_counters=node.counter.reserve,
         run_blocking=node.run_blocking,
         datasets=node.datasets,
     )
@@ -136,7 +136,11 @@ def make_update(node: Node) -> Update:
     return Update(
         training=Training(
             learner=node.learner,
-            manifest=node.manifest,
+            of_node=lambda: {
+                "identity": node.identity.public_key.hex(),
+                "manifest": node.manifest.digest.hex(),
+                "next_counter": node.counter.next_counter,
+            },
             progress=progress,
             metrics=metrics,
             now_ms=node.now_ms,

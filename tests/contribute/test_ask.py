@@ -1,6 +1,7 @@
 """Asking at a desk: new counters, everything remembered before it is shown."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from swarmd.contribute.ledger import Ledger
 from swarmd.errors import DiskFull
 from swarmd.files.datadir import DataDir
 from swarmd.loops.ask import Question
+from swarmd.node.own import open_counter
 from tests.loops.fakes import FakeScorer
 from tests.loops.parts import MANIFEST, ME
 
@@ -28,6 +30,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         identity=ME,
         manifest=MANIFEST,
         ledger=ledger,
+        counter=partial(open_counter, DataDir(tmp_path), {}, new=True),
         beside_node=False,
         say=lambda line: None,
     )

@@ -30,7 +30,7 @@ for number in range(10**6):
 RESERVER = """
 import pathlib, sys
 from swarmd.experience.counters import QuestionCounter
-counter = QuestionCounter(pathlib.Path(sys.argv[1]))
+counter = QuestionCounter(pathlib.Path(sys.argv[1]), used=0, now_ms=lambda: 10**12)
 print("ready", flush=True)
 sys.stdin.readline()
 print(*[counter.reserve(3) for _ in range(40)], flush=True)
@@ -125,7 +125,9 @@ def test_a_damaged_file_is_refused_and_kept(tmp_path: Path) -> None:
 
 def test_processes_that_share_the_question_counter_never_get_the_same(tmp_path: Path) -> None:
     path = tmp_path / "node.sqlite"
-    QuestionCounter(path).close()  # a node opens it before a command can find the node
+    QuestionCounter(
+        path, used=None, now_ms=lambda: 10**12
+    ).close()  # a node opens it before a command can find the node
     command = [sys.executable, "-c", RESERVER, str(path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     reservers = [subprocess.Popen(command, text=True, **pipes) for _ in range(3)]  # type: ignore[call-overload]

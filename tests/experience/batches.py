@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from swarmd.experience.buffer import AddResult, SwarmBuffer
+from swarmd.experience.counters import QuestionCounter
 from swarmd.protocol.types import Completion, Header, Rollout, RolloutBatch, SignedBatch, VerifiedBatch
 
 NOW_MS = 1_700_000_000_000
@@ -81,3 +82,8 @@ def add(
     made = batch(name, counters, created_ms=now_ms - 1000 * age_s, num_completions=len(rewards_G), text=text)
     num = len(counters)
     return buffer.add(made, ["2 + 2?"] * num, [list(rewards_G)] * num, received_ms=now_ms, proven=proven)
+
+
+def open_counter(folder: Path, *, used: int | None = None, now_ms: int = NOW_MS) -> QuestionCounter:
+    """The question counter beside the buffer; a new identity's unless told otherwise."""
+    return QuestionCounter(folder / "node.sqlite", used=used, now_ms=lambda: now_ms)

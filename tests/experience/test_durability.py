@@ -16,16 +16,17 @@ import pytest
 from swarmd.errors import DiskFull, StateError
 from swarmd.experience import schema
 from swarmd.experience.buffer import AddResult, SwarmBuffer
-from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.store import Store
-from tests.experience.batches import NOW_MS, add, open_buffer
+from tests.experience.batches import NOW_MS, add, open_buffer, open_counter
 
 VICTIM = """
 import json, pathlib, sys
-from tests.experience.batches import add, open_buffer
-buffer = open_buffer(pathlib.Path(sys.argv[1]), rollouts_max=50)
+from tests.experience.batches import add, open_buffer, open_counter
+folder = pathlib.Path(sys.argv[1])
+buffer = open_buffer(folder, rollouts_max=50)
+counter = open_counter(folder)
 for number in range(10**6):
-    first = buffer.reserve_counters(3)
+    first = counter.reserve(3)
     add(buffer, "ann", [first, first + 1, first + 2], text="x" * 2000)
     print(json.dumps([first, buffer.counts().num_rollouts]), flush=True)
 """
@@ -86,13 +87,12 @@ def test_a_higher_limit_of_uses_brings_used_up_rollouts_back(tmp_path: Path) -> 
     assert open_buffer(tmp_path, uses_max=2).sample(1, random.Random(1), now_ms=NOW_MS).num_pool == 1
 
 
-def test_another_swarm_finds_an_empty_buffer_but_counters_go_on(tmp_path: Path) -> None:
+def test_another_swarm_finds_an_empty_buffer(tmp_path: Path) -> None:
     buffer = open_buffer(tmp_path, digest=b"one")
     add(buffer, "ann", [1, 2])
-    buffer.reserve_counters(10)
     buffer.close()
     other = open_buffer(tmp_path, digest=b"two")
-    assert (other.counts().num_rollouts, other.reserve_counters(1)) == (0, 10)
+    assert other.counts().num_rollouts == 0
     assert add(other, "ann", [1]) == AddResult(1, 0, 0)
 
 
@@ -112,37 +112,8 @@ def test_kill_9_in_the_middle_of_adds_loses_nothing_acknowledged(tmp_path: Path)
     assert buffer._store.transaction(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == ("ok",)
     assert add(buffer, "ann", [first, first + 1, first + 2]) == AddResult(0, 3, 0)
     assert buffer.counts().num_rollouts == num_rollouts == 50
-    assert buffer.reserve_counters(1) >= first + 3
+    assert open_counter(tmp_path).reserve(1) >= first + 3
     assert buffer.moved_aside == ()
-
-
-def test_counters_are_given_out_once_across_restarts(tmp_path: Path) -> None:
-    firsts = []
-    for num in (1, 4, 2):
-        buffer = open_buffer(tmp_path)
-        firsts.append(buffer.reserve_counters(num))
-        buffer.close()
-    assert firsts == [0, 1, 5]
-
-
-def test_counters_survive_the_loss_of_the_buffer(tmp_path: Path) -> None:
-    buffer = open_buffer(tmp_path)
-    buffer.reserve_counters(7)
-    buffer.close()
-    (tmp_path / "buffer.sqlite").unlink()
-    assert open_buffer(tmp_path).reserve_counters(1) == 7
-
-
-def test_no_counters_at_all_cannot_be_reserved(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        open_buffer(tmp_path).reserve_counters(0)
-
-
-def test_a_damaged_counter_is_refused_rather_than_begun_anew(tmp_path: Path) -> None:
-    path = tmp_path / "node.sqlite"
-    path.write_bytes(b"not a database, however long it may be" * 40)
-    with pytest.raises(StateError, match="damaged"):
-        QuestionCounter(path)
 
 
 def test_a_full_disk_loses_nothing_that_was_stored(tmp_path: Path) -> None:
@@ -179,23 +150,6 @@ def test_a_database_of_another_program_is_moved_aside(tmp_path: Path, version: i
     make_foreign(tmp_path / "buffer.sqlite", version)
     buffer = open_buffer(tmp_path)
     assert (len(buffer.moved_aside), buffer.counts().num_rollouts) == (1, 0)
-
-
-def test_a_counter_of_another_program_is_refused(tmp_path: Path) -> None:
-    make_foreign(tmp_path / "node.sqlite", 1)
-    with pytest.raises(StateError, match="lacks facts"):
-        QuestionCounter(tmp_path / "node.sqlite")
-
-
-@pytest.mark.parametrize("value", ["-5", "9223372036854775807", "1e300", "NULL"])
-def test_a_counter_that_is_none_is_refused(tmp_path: Path, value: str) -> None:
-    path = tmp_path / "node.sqlite"
-    QuestionCounter(path).close()
-    change = "DELETE FROM facts" if value == "NULL" else f"UPDATE facts SET value = {value}"
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute(change)
-    with pytest.raises(StateError, match="next counter"):
-        QuestionCounter(path).reserve(1)
 
 
 def test_damage_found_later_costs_the_content_but_not_the_node(tmp_path: Path) -> None:

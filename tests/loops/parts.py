@@ -252,7 +252,7 @@ class Loops:
         return Update(
             training=Training(
                 learner=Learner(self.learner),
-                manifest=self.manifest,
+                of_node=lambda: {"manifest": self.manifest.digest.hex()},
                 progress=at,
                 metrics=metrics,
                 now_ms=lambda: MS,

@@ -19,9 +19,9 @@ from typing import Any, Self
 from swarmd.control.client import ask
 from swarmd.errors import SwarmdError
 from swarmd.experiment.cell import identity_seed
-from swarmd.files.atomic import write_atomically
 from swarmd.files.datadir import DataDir
 from swarmd.files.owned import make_own
+from swarmd.node.own import make_identity
 from swarmd.protocol.signing import Identity
 
 # A node that is asked to stop ends its round and evaluates; on two busy cores that takes seconds.
@@ -88,7 +88,7 @@ class LocalSwarm:
             make_own(directory)
             data_dir = DataDir(directory)
             if not data_dir.identity.exists():
-                write_atomically(data_dir.identity, identity_seed(self.seed, number), mode=0o600)
+                make_identity(data_dir, identity_seed(self.seed, number))
             identity = Identity.from_seed(data_dir.identity.read_bytes())
             self.nodes.append(LocalNode(name, data_dir, identity, free_port()))
         return self

@@ -36,13 +36,13 @@ from swarmd.experiment.cell import (
 )
 from swarmd.experiment.swarms.gossip import MemoryGossip
 from swarmd.experiment.swarms.workers import InProcess, SharedScorer
-from swarmd.files.atomic import write_atomically
 from swarmd.files.datadir import DataDir
 from swarmd.loops.answers import OwnRollouts
 from swarmd.loops.generate import Generate
 from swarmd.loops.ingest import Ingest
 from swarmd.loops.share import Share
 from swarmd.loops.update import Update
+from swarmd.node.own import make_identity
 from swarmd.node.parts import Node, build
 from swarmd.node.wiring import make_generate, make_ingest, make_share, make_update
 from swarmd.policy.model.resolve import download_model
@@ -157,6 +157,7 @@ class Simulation:
             for node in self._nodes:
                 if node is not None:
                     node.node.buffer.close()
+                    node.node.counter.close()
             if self._scorer is not None:
                 self._scorer.close()
 
@@ -188,7 +189,7 @@ class Simulation:
         spec = self._cell.nodes[number]
         data_dir = DataDir(self._scratch / f"node-{number}")
         data_dir.root.mkdir(parents=True)
-        write_atomically(data_dir.identity, identity_seed(self._cell.seed, number), mode=0o600)
+        make_identity(data_dir, identity_seed(self._cell.seed, number))
         # on one thread of the CPU unless the settings say otherwise
         flags = {
             "policy.device": "cpu",
