@@ -85,7 +85,9 @@ class UpdateSection(Section):
         1, ge=1, le=64, description="Optimizer steps into which one round's training set is cut."
     )
     epochs: int = Field(1, ge=1, le=16, description="Passes over one round's training set.")
-    micro_batch_tokens: int = Field(4096, ge=64, description="Most tokens forwarded at once.")
+    micro_batch_tokens: Literal["auto"] | int = Field(
+        "auto", description="Most tokens forwarded at once, at least 64; `auto`: 4096, on a CPU 2048."
+    )
     grad_norm_max: float = Field(1.0, gt=0, description="Gradients are scaled down to this norm.")
     adam_eps: float = Field(
         1e-8, gt=0, lt=1, description="Adam's epsilon, added to the root of the second moment."
@@ -133,6 +135,13 @@ class UpdateSection(Section):
     mismatch_cap: float = Field(
         3.0, ge=1, le=1000, description="`token`: the most a token's ratio of trainer to engine counts."
     )
+
+    @field_validator("micro_batch_tokens")
+    @classmethod
+    def _is_a_row(cls, value: Literal["auto"] | int) -> Literal["auto"] | int:
+        if value != "auto" and value < 64:
+            raise ValueError("at least 64 tokens, or auto")
+        return value
 
     @field_validator("external_logp_min")
     @classmethod

@@ -6,7 +6,7 @@ import torch
 from transformers import PreTrainedModel
 
 from swarmd.config import Config, PolicySettings, UpdateSection
-from swarmd.policy.plans.ladder import Execution
+from swarmd.policy.plans.ladder import Execution, ladder
 from swarmd.policy.update.learner import Learner
 
 _DEFAULTS: dict[str, Any] = {
@@ -32,9 +32,9 @@ def config(**values: Any) -> Config:
     )
 
 
-def execution(**values: Any) -> Execution:
-    """What a memory plan would decide; the micro-batch is the configured one unless it is named."""
-    return Execution(**{"micro_batch_tokens": UpdateSection().micro_batch_tokens, **values})
+def execution(device: str | torch.device = "cpu", **values: Any) -> Execution:
+    """What the first memory plan of `device` decides, but for parts that are named."""
+    return ladder(UpdateSection(), str(device), can_sleep=False)[0].how._replace(**values)
 
 
 def learner_with(
@@ -46,4 +46,4 @@ def learner_with(
 ) -> Learner:
     """A learner under settings and parts of an `Execution`, each by its name."""
     how = {key: values.pop(key) for key in Execution._fields if key in values}
-    return kind(model, config(**values), execution(**how), device=device)
+    return kind(model, config(**values), execution(device, **how), device=device)

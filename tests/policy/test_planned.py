@@ -57,7 +57,7 @@ def test_a_round_that_does_not_fit_is_done_under_the_next_plan(
     answer = policy.update([wire], round=2, state={}, save="no").to_record()
     assert (answer["plan"], answer["skipped"], answer["policy_version"]) == ("checkpointing", None, 2)
     assert policy.about().plan == "checkpointing"
-    assert [how.micro_batch_tokens for how in tried] == [4096, 2048, 1024]
+    assert [how.micro_batch_tokens for how in tried] == [2048, 1024, 512]
     why = "CUDA out of memory. Tried to allocate 2.00 GiB"
     assert events == [
         PlanChanged(2, "resident", "small-batches", why),

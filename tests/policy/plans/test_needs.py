@@ -18,7 +18,7 @@ from tests.policy.tiny_models import build
 GPU, CPU = Where("cuda", "vllm"), Where("cpu", "transformers")
 ONE_COPY = Where("cuda", "vllm", one_copy=True)
 PARAMETERS = 494_032_768
-HOW = Execution(UpdateSection().micro_batch_tokens)
+HOW = Execution(4096)
 
 
 def row(table: Needs, name: str) -> Need:
