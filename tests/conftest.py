@@ -27,7 +27,7 @@ def pytest_collection_finish() -> None:
 # A node is five processes. One worker runs all swarms of several nodes, one after another, and begins with them. The others
 # begin with nodes alone and experiments: whatever takes long has company until the end.
 SWARMS = tuple(
-    f"tests/e2e/test_{name}.py" for name in ("swarm", "demo", "contribute", "unlike_nodes", "weightings")
+    f"tests/e2e/{name}" for name in ("swarm/", "test_demo", "test_unlike_nodes", "test_weightings")
 )
 NODES = ("tests/e2e/", "tests/experiment/swarms/")
 

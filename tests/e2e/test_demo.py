@@ -25,28 +25,24 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_four_nodes_learn_from_each_other(runs: Path) -> None:
-    # At this rate 48 rounds show the rise that the preset's 140 show at its own.
-    process = demo(runs, "--rounds", "48", "--set", "update.learning_rate=1e-3", "--minutes", "10")
+@pytest.mark.parametrize("num_nodes", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_nodes_learn_from_each_other(runs: Path, num_nodes: int) -> None:
+    # At this rate 48 rounds show the rise that the preset's 140 show at its own. The preset has four nodes by itself.
+    words = ("--rounds", "48", "--set", "update.learning_rate=1e-3", "--minutes", "10")
+    process = demo(runs, *words, *(() if num_nodes == 4 else ("--nodes", str(num_nodes))))
     assert process.wait(900) == 0, (runs.parent / "demo.log").read_text()
     (folder,) = runs.iterdir()
     (cell,) = read_experiment(folder).cells
-    assert len(cell.nodes) == 4
+    assert len(cell.nodes) == num_nodes
     for node in cell.nodes:
         found = Learned.of(node)
         assert found.ratio >= 5
         assert found.gain_errors is not None
         assert found.gain_errors >= 3
-        assert len(node.used_by_author) == 3
+        assert len(node.used_by_author) == num_nodes - 1
         assert node.num_rejected == 0
     assert "Every node" in (folder / "report" / "report.md").read_text()
     assert next(folder.glob("report/*.png")).stat().st_size > 10_000
-
-
-def test_a_run_too_short_to_learn_is_a_failure(runs: Path) -> None:
-    process = demo(runs, "--rounds", "8", "--nodes", "2", "--minutes", "10", "--runner", "simulation")
-    assert process.wait(300) == 1
-    assert "NOT shown:\nnode-0: reward rose" in (runs.parent / "demo.log").read_text()
 
 
 def test_a_run_that_cannot_end_in_time_is_a_failure(runs: Path) -> None:
@@ -55,11 +51,10 @@ def test_a_run_that_cannot_end_in_time_is_a_failure(runs: Path) -> None:
     assert "missing: alike 4/4 seed 0" in (runs.parent / "demo.log").read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_leaves_no_process_behind(runs: Path, number: signal.Signals) -> None:
+def test_ctrl_c_leaves_no_process_behind(runs: Path) -> None:
     process = demo(runs, "--nodes", "2")
     until(lambda: len(descendants(process.pid)) >= 2 + 2 * 3, "two nodes with their children")
     below = descendants(process.pid)
-    os.kill(process.pid, number)
+    os.kill(process.pid, signal.SIGINT)
     assert process.wait(300) == 130
     until(lambda: not any(alive(pid) for pid in below), "the end of every process")

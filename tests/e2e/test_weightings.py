@@ -13,22 +13,19 @@ WEIGHTINGS = ("as-own", "positive", "tapered")
 
 
 def history(node: LocalNode) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in node.data_dir.rounds.read_text().splitlines()]
+    """The node's records; one that is being written while the node is at work does not count yet."""
+    lines = node.data_dir.rounds.read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
-def run(
-    root: Path, num_nodes: int, num_rounds: int, *settings: str, num_weighed: int = 0
-) -> list[list[dict[str, Any]]]:
-    """Every node's records, after all of them have done this many rounds, and weighed externals in some of them."""
+def run(root: Path, num_nodes: int, num_rounds: int, *settings: str) -> list[list[dict[str, Any]]]:
+    """Every node's records, after all of them have done this many rounds."""
     arguments = [*FAST, *(part for setting in settings for part in ("--set", setting))]
     with LocalSwarm(root, num_nodes, 5, arguments) as swarm:
         swarm.start()
         until(
-            lambda: all(
-                rounds(node) >= num_rounds and len(with_externals(history(node))) >= num_weighed
-                for node in swarm.nodes
-            ),
-            f"{num_rounds} rounds of every node, {num_weighed} with externals",
+            lambda: all(rounds(node) >= num_rounds for node in swarm.nodes),
+            f"{num_rounds} rounds of every node",
             *swarm.nodes,
             patience_s=420,
         )
@@ -68,22 +65,3 @@ def test_four_nodes_learn_under_every_weighting(tmp_path: Path, weighting: str) 
     assert all(0 <= weight <= 1 for weight in weights)
     assert (weighting == "positive") == (max(zeros) > 0)
     assert (weighting == "as-own") == (min(weights) == 1)
-
-
-def test_two_nodes_weigh_each_other_and_measure_their_engine(tmp_path: Path) -> None:
-    nodes = run(
-        tmp_path,
-        2,
-        8,
-        "update.external_weighting=tapered",
-        "update.mismatch=token",
-        num_weighed=2,  # at first an informative rollout is rare
-    )
-    for node in nodes:
-        weighed = with_externals(node)
-        assert all(0 <= record["external_weight_mean"] <= 1 for record in weighed)
-        assert any(record["external_likelihood_ratio"] is not None for record in weighed)  # claims came along
-        ratios = [r["mismatch_ratio_mean"] for r in node if r["mismatch_ratio_mean"] is not None]
-        assert ratios == pytest.approx([1.0] * len(ratios), abs=0.01)
-        assert ratios
-        assert all(record["rejected"] == 0 for record in node)

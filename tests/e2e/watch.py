@@ -1,7 +1,10 @@
 """Waiting for real nodes, with a bound and a useful message."""
 
+import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,29 @@ def kill(node: LocalNode) -> None:
     assert node.process is not None
     node.process.kill()
     node.process.wait()
+
+
+@contextmanager
+def resting(*nodes: LocalNode) -> Iterator[None]:
+    """Within the block these nodes' models stand still; they receive, score, share and answer as before.
+
+    A node at work takes every core. Use this while something else is waited for.
+    """
+    pids = [
+        until(
+            lambda node=node: status(node).get("workers", {}).get("generation", {}).get("pid"),
+            "a model",
+            node,
+        )
+        for node in nodes
+    ]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 def alive(pid: int) -> bool:

@@ -1,6 +1,7 @@
 """`swarmd experiment run` from its words to its end: choices, refusals, the dry run, what is said at the end."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 from swarmd.cli.main import swarmd
 from swarmd.errors import ConfigError, NoDevice, StateError
 from swarmd.experiment.arms import ARMS
+from swarmd.experiment.cell import identity_seed
 from swarmd.experiment.presets import PRESETS
 from swarmd.experiment.running import conduct as module
 from swarmd.experiment.running.cells import cells_of
@@ -23,6 +25,8 @@ from swarmd.experiment.running.conduct import (
 from swarmd.experiment.running.cost import duration
 from swarmd.experiment.running.dry_run import describe, require_devices
 from swarmd.protocol.manifest import load_manifest
+from swarmd.protocol.signing import Identity
+from tests.experiment.reporting.synthetic import Course, Synthetic, cell_of, rising, write_experiment
 from tests.experiment.running.few import fake, quiet
 
 SMALL = Request("smoke", arms=("8/0,4/4",), seeds="0,1", rounds=3, num_nodes=2, jobs=2)
@@ -116,6 +120,36 @@ def test_a_run_ends_with_its_report(tmp_path: Path, no_report: list[Path]) -> No
     assert said.startswith(f"4 cells of 2 nodes and 3 rounds in {tmp_path}; 2 at a time")
     assert no_report == [tmp_path]
     assert json.loads((tmp_path / "experiment.json").read_text())["preset"] == "smoke"
+
+
+@pytest.mark.parametrize(
+    ("course", "code", "said"),
+    [
+        (rising(end=0.5), 0, "Every node's reward rose"),
+        (rising(start=0.2), 1, "NOT shown:\nnode-0: reward rose"),
+    ],
+)
+def test_a_demo_in_which_nobody_learned_is_a_failure(
+    tmp_path: Path, course: Course, code: int, said: str
+) -> None:
+    # given cells of two nodes that used each other's rollouts, and whose rewards took this course
+    peers = tuple(Identity.from_seed(identity_seed(0, number)).peer_id for number in (0, 1))
+    what = Synthetic(course, noise=0.0, seed_noise=0.0, used_of=peers)
+    written = write_experiment(
+        tmp_path / "written", {"4/4": what}, seeds=[0], num_nodes=2, num_rounds=8, evaluate_every=8
+    )
+
+    def command(folder: Path, deadline_s: float | None) -> list[str]:
+        for number in (0, 1):
+            shutil.copytree(cell_of(written, "4/4") / f"node-{number}", folder / f"node-{number}")
+        return fake()(folder, deadline_s)
+
+    # when
+    display, out = quiet()
+    demo = Request("demo", rounds=8, num_nodes=2, runner="simulation", folder=tmp_path / "demo")
+    assert conduct(demo, argv=["swarmd"], display=display, command=command) == code
+    # then
+    assert said in out.getvalue()
 
 
 def test_the_same_command_again_has_nothing_to_do(tmp_path: Path) -> None:

@@ -80,14 +80,14 @@ def test_two_arms_are_run_and_leave_their_records(tmp_path: Path) -> None:
     assert any(record["num_received"] for number in (0, 1) for record in records(shared, number))
 
 
-def test_ctrl_c_leaves_no_process_and_the_same_command_goes_on(tmp_path: Path) -> None:
+def test_sigterm_leaves_no_process_and_the_same_command_goes_on(tmp_path: Path) -> None:
     # given a run whose cell is under way
     words = (*SMALL, "--rounds", "300", "--arms", "8/0", "--jobs", "1")
     process = command(tmp_path, *words)
     until(lambda: len(descendants(process.pid)) >= 3, "a cell and what it starts")
     below = descendants(process.pid)
     # when
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
     code, said = ended(process)
     # then
     assert code == 130

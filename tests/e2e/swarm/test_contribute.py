@@ -5,7 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,19 +15,10 @@ from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm, free_por
 from swarmd.protocol.manifest import load_manifest
 from swarmd.protocol.signing import Identity
 from swarmd.questions.regenerate import DatasetChoice, QuestionSource
-from tests.e2e.watch import FAST, rounds, status, until
+from tests.e2e.watch import resting, rounds, status, until
 
 MANIFEST = load_manifest("tiny")
 NUM = 6
-
-
-@pytest.fixture(scope="module")
-def swarm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSwarm]:
-    with LocalSwarm(tmp_path_factory.mktemp("swarm"), 2, seed=3, arguments=FAST) as swarm:
-        swarm.start()
-        for node in swarm.nodes:
-            until(lambda node=node: rounds(node) >= 1, "a round", node)
-        yield swarm
 
 
 def swarmd(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -76,48 +67,60 @@ def discarded(node: LocalNode) -> dict[str, float]:
     return {s.labels["reason"]: s.value for s in samples if s.name.endswith("_total") and s.value}
 
 
-def test_where_nobody_is_nothing_is_sent_and_all_can_be_repeated(tmp_path: Path) -> None:
-    person = tmp_path / "person"
-    lines, author = asked(person)
-    file = answered(lines, author, tmp_path / "answers.jsonl")
+@dataclass(frozen=True)
+class Person:
+    """Somebody with a key of their own, who was asked and has answered."""
+
+    data_dir: Path
+    author: bytes
+    counters: set[int]
+    file: str
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Person:
+    folder = tmp_path_factory.mktemp("person")
+    lines, author = asked(folder / "data")
+    file = answered(lines, author, folder / "answers.jsonl")
+    return Person(folder / "data", author, {int(str(line["counter"])) for line in lines}, file)
+
+
+def test_where_nobody_is_nothing_is_sent_and_all_can_be_repeated(person: Person) -> None:
     nobody = f"/ip4/127.0.0.1/tcp/{free_port()}/p2p/{Identity.from_seed(b'n' * 32).peer_id}"
-    said = swarmd(file, "--data-dir", str(person), "--bootstrap", nobody, "--wait", "3")
+    said = swarmd(person.file, "--data-dir", str(person.data_dir), "--bootstrap", nobody, "--wait", "3")
     assert said.returncode == 75
     assert "no peer of the swarm tiny within 3 s" in said.stderr
-    checked = swarmd(file, "--data-dir", str(person), "--check")
+    checked = swarmd(person.file, "--data-dir", str(person.data_dir), "--check")
     assert checked.stdout.splitlines()[-1] == f"{NUM} informative"
 
 
-def test_nodes_learn_from_a_person_who_is_there_for_a_moment(swarm: LocalSwarm, tmp_path: Path) -> None:
-    # given questions of a key of their own, answered by hand
-    person = tmp_path / "person"
-    lines, author = asked(person)
-    file = answered(lines, author, tmp_path / "answers.jsonl")
-    # when they are contributed
-    arguments = [
-        file,
-        "--data-dir",
-        str(person),
-        "--policy",
-        "a person",
-        "--bootstrap",
-        swarm.nodes[0].address,
-    ]
-    said = swarmd(*arguments)
-    # then all nodes hold them, the one that was only told of the other too, and train on them
+def test_nodes_learn_from_a_person_who_is_there_for_a_moment(
+    person: Person, swarm: LocalSwarm, persons: set[str]
+) -> None:
+    # when the answers of a person are contributed
+    peer_id = Identity.from_seed((person.data_dir / "identity.key").read_bytes()).peer_id
+    persons.add(peer_id)
+    arguments = [person.file, "--data-dir", str(person.data_dir), "--policy", "a person"]
+    arguments += ["--bootstrap", swarm.nodes[0].address]
+    with resting(*swarm.nodes):
+        said = swarmd(*arguments)
+    # then all nodes hold them, those that were only told of the others too, and train on them
     assert said.returncode == 0, said.stderr
     assert f"sent {NUM} rollouts as" in said.stdout
-    counters = {int(str(line["counter"])) for line in lines}
-    peer_id = Identity.from_seed((person / "identity.key").read_bytes()).peer_id
     for node in swarm.nodes:
-        until(lambda node=node: held_of(node, author, counters) == counters, "the person's rollouts", node)
+        until(
+            lambda node=node: held_of(node, person.author, person.counters) == person.counters,
+            "the person's rollouts",
+            node,
+        )
         until(
             lambda node=node: status(node).get("rollouts", {}).get("used_by_author", {}).get(peer_id),
             "use of the person's rollouts",
             node,
         )
     # and when the command is repeated, nothing is sent again
-    again = swarmd(*arguments)
+    with resting(*swarm.nodes):
+        again = swarmd(*arguments)
     assert again.returncode == 0, again.stderr
     assert again.stdout == f"{NUM} sent before, skipped\n"
 
@@ -125,12 +128,13 @@ def test_nodes_learn_from_a_person_who_is_there_for_a_moment(swarm: LocalSwarm, 
 def test_answers_go_out_through_a_running_node(swarm: LocalSwarm, tmp_path: Path) -> None:
     # given a node that goes on generating, and questions out of its own counters
     node, other = swarm.nodes[1], swarm.nodes[0]
-    lines, author = asked(node.data_dir.root)
-    assert author == node.identity.public_key
-    file = answered(lines, author, tmp_path / "answers.jsonl")
-    shared = status(node)["rollouts"]["shared"]
-    # when
-    said = swarmd(file, "--data-dir", str(node.data_dir.root))
+    with resting(*swarm.nodes[::2]):
+        lines, author = asked(node.data_dir.root)
+        assert author == node.identity.public_key
+        file = answered(lines, author, tmp_path / "answers.jsonl")
+        shared = status(node)["rollouts"]["shared"]
+        # when
+        said = swarmd(file, "--data-dir", str(node.data_dir.root))
     # then
     assert said.returncode == 0, said.stderr
     assert "through the running node" in said.stdout
