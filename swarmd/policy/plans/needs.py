@@ -104,6 +104,11 @@ class Where:
         """Bytes of a weight: float32 on a CPU, bfloat16 on an accelerator."""
         return 4 if self.device == "cpu" else 2
 
+    @property
+    def grouped(self) -> bool:
+        """Whether attention copies no key for the heads that share it; see `update.attention.takes_groups`."""
+        return self.device == "cpu"
+
 
 @dataclass(frozen=True)
 class Need:
@@ -180,7 +185,7 @@ def _training(shape: ModelShape, work: Work, how: Execution, where: Where) -> li
     # To the host they leave one by one, but for the head's, which is added up first.
     of_head, of_layer = shape.num_embedding * _GRADIENT_BYTES, shape.num_in_layer * where.element_bytes
     rows.append(Need("gradients", 0, of_head + of_layer if kind.on_host else trained * _GRADIENT_BYTES))
-    kept = activation_bytes(shape, work, how, where.element_bytes)
+    kept = activation_bytes(shape, work, how, where.element_bytes, grouped=where.grouped)
     after_head = kept + layer_backward_bytes(shape, work, how, where.element_bytes)
     in_head = kept + tile_bytes(shape, work, how, where.element_bytes)
     # The lookup's backward makes a gradient of the whole embedding, when the activations are already gone.
@@ -201,19 +206,21 @@ def check_bytes(shape: ModelShape, element_bytes: int) -> int:
     return in_layer * _CHECK_LAYER_BYTES[element_bytes] + min(_CHECK_KEPT_BYTES, 4 * in_layer) + activations
 
 
-def activation_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int) -> int:
+def activation_bytes(
+    shape: ModelShape, work: Work, how: Execution, element_bytes: int, *, grouped: bool
+) -> int:
     """Bytes that the forward keeps for the backward of one row.
 
     Counted with torch's saved-tensor hooks on Qwen2 shapes (hidden 256 to 896, 1 to 4 layers, 4 to 14 heads), float32 and bfloat16,
     packed rows of short and of long groups; the formula is exact to 2 % there. With checkpointing a layer keeps its input.
     """
-    in_layer = _layer_bytes(shape, work, how, element_bytes)
+    in_layer = _layer_bytes(shape, work, how, element_bytes, grouped)
     if how.checkpointing:
         return work.row_tokens(how) * shape.num_layers * shape.hidden * element_bytes + in_layer
     return shape.num_layers * in_layer
 
 
-def _layer_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int) -> int:
+def _layer_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: int, grouped: bool) -> int:
     """A layer's own activations: four products of the MLP; its two norms; attention, whose keys and values are laid out anew
     for every completion with its prompt before it; and the masks.
 
@@ -221,7 +228,8 @@ def _layer_bytes(shape: ModelShape, work: Work, how: Execution, element_bytes: i
     """
     prompt, completions = work.prompt_tokens, work.completions * work.tokens_max
     copies = (work.completions * prompt + completions) / (prompt + completions)
-    attention = shape.num_attention * (5 + 2 * copies)
+    keys = shape.num_kv_heads * shape.head_dim if grouped else shape.num_attention
+    attention = 3 * shape.num_attention + 2 * keys * (1 + copies)
     masks = (prompt + work.tokens_max) * completions / (prompt + completions)
     norms = shape.hidden * (6 if element_bytes == 4 else 8)
     return int(work.row_tokens(how) * element_bytes * (4 * shape.intermediate + norms + attention + masks))

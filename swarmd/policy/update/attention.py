@@ -103,8 +103,9 @@ def prompt_sharing_attention(
         UnsupportedAttention: see `refuse_foreign_terms`.
     """
     refuse_foreign_terms(foreign)
+    grouped = takes_groups(query.device)
     repeats = query.shape[1] // key.shape[1]
-    if repeats > 1:
+    if repeats > 1 and not grouped:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
     # `split` and `cat` have linear backwards; a slice's would fill a whole row of zeros for every block.
     sizes = [block.num_tokens for block in layout]
@@ -117,10 +118,20 @@ def prompt_sharing_attention(
             attn_mask=block.visible_QK,
             is_causal=block.visible_QK is None,
             scale=scaling,
+            enable_gqa=grouped,
         )
         for own_query, block in zip(queries, layout, strict=True)
     ]
     return _joined(outputs, range(len(outputs))).transpose(1, 2), None
+
+
+def takes_groups(device: torch.device) -> bool:
+    """Whether attention is computed without a copy of each key for every query head that shares it.
+
+    The CPU's kernel takes groups of heads, with a mask too. CUDA's fast kernels do not where there is a mask: PyTorch would fall
+    back to one that keeps all scores.
+    """
+    return device.type == "cpu"
 
 
 def _joined(states: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:

@@ -10,7 +10,8 @@ from swarmd.policy.plans.choice import price
 from swarmd.policy.plans.ladder import Execution, ladder
 from swarmd.policy.plans.needs import Need, Needs, Where, activation_bytes, needs
 from swarmd.policy.plans.shape import ModelShape
-from swarmd.policy.update.attention import layout_of, prompt_sharing
+from swarmd.policy.update import attention
+from swarmd.policy.update.attention import layout_of, prompt_sharing, takes_groups
 from swarmd.policy.update.packing import Pack, PromptGroup, TokenCompletion, WeighedCompletion, collate
 from tests.policy.plans.shapes import WORK, half_billion
 from tests.policy.tiny_models import build
@@ -126,24 +127,37 @@ SHAPES = [
 ]
 
 
+@pytest.mark.parametrize("grouped", [False, True], ids=["keys copied", "keys shared"])
 @pytest.mark.parametrize("checkpointing", [False, True], ids=["kept", "checkpointing"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("sizes", SHAPES, ids=lambda sizes: str(sizes["hidden_size"]))
 def test_activations_are_those_that_torch_keeps(
-    sizes: dict[str, int], dtype: torch.dtype, checkpointing: bool
+    sizes: dict[str, int],
+    dtype: torch.dtype,
+    checkpointing: bool,
+    grouped: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(attention, "takes_groups", lambda device: grouped)
     # given two depths of a model, so that what does not belong to a layer cancels
     kept = [kept_bytes(sizes, layers, dtype, checkpointing) for layers in (2, 4)]
     # when
-    expected = [formula(sizes, layers, dtype.itemsize, checkpointing) for layers in (2, 4)]
+    expected = [formula(sizes, layers, dtype.itemsize, checkpointing, grouped) for layers in (2, 4)]
     # then
     assert kept[1] - kept[0] == pytest.approx(expected[1] - expected[0], rel=0.03)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "mps"])
+def test_the_table_counts_copies_of_keys_where_attention_makes_them(device: str) -> None:
+    assert Where(device).grouped == takes_groups(torch.device(device))
 
 
 PROMPT, COMPLETION, COMPLETIONS, ROLLOUTS = 90, 61, 4, 2
 
 
-def formula(sizes: dict[str, int], layers: int, element_bytes: int, checkpointing: bool) -> int:
+def formula(
+    sizes: dict[str, int], layers: int, element_bytes: int, checkpointing: bool, grouped: bool
+) -> int:
     shape = ModelShape(
         sizes["hidden_size"], sizes["intermediate_size"], layers, sizes["num_attention_heads"],
         sizes["num_key_value_heads"], sizes["hidden_size"] // sizes["num_attention_heads"], 300, True, 0, False,
@@ -155,7 +169,8 @@ def formula(sizes: dict[str, int], layers: int, element_bytes: int, checkpointin
         completions=COMPLETIONS,
         num_rollouts=ROLLOUTS,
     )
-    return activation_bytes(shape, work, HOW._replace(checkpointing=checkpointing), element_bytes)
+    how = HOW._replace(checkpointing=checkpointing)
+    return activation_bytes(shape, work, how, element_bytes, grouped=grouped)
 
 
 def kept_bytes(sizes: dict[str, int], layers: int, dtype: torch.dtype, checkpointing: bool) -> int:

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from swarmd.policy.fast_paths import UnsupportedAttention
+from swarmd.policy.update import attention
 from swarmd.policy.update.attention import (
     layout_of,
     prompt_sharing,
@@ -36,6 +37,19 @@ def attend(dense_tokens_max: int) -> Tensor:
 def test_many_calls_equal_one(dense_tokens_max: int, num_calls: int) -> None:
     assert len(layout_of(SEGMENTS, *MEMBERS, dense_tokens_max=dense_tokens_max)) == num_calls
     assert torch.allclose(attend(dense_tokens_max), attend(1000), atol=1e-6)
+
+
+def test_keys_that_heads_share_need_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = []
+    for grouped in (True, False):
+        monkeypatch.setattr(attention, "takes_groups", lambda device, answer=grouped: answer)
+        given = [state.requires_grad_() for state in states()]
+        out = prompt_sharing_attention(
+            nn.Module(), *given, None, layout=layout_of(SEGMENTS, *MEMBERS, dense_tokens_max=4)
+        )[0]
+        outcomes.append([out, *torch.autograd.grad(out.square().sum(), given)])
+    for shared, copied in zip(*outcomes, strict=True):
+        assert (shared - copied).norm() < 1e-6 * copied.norm()
 
 
 def test_who_sees_whom() -> None:
