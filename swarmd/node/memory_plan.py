@@ -19,8 +19,10 @@ from swarmd.metrics import Metrics
 from swarmd.node.children import Placement
 from swarmd.policy.model.folder import ResolvedModel
 from swarmd.policy.model.packages import INSTALL, missing, vllm_build
+from swarmd.policy.model.resolve import TINY
 from swarmd.policy.plans.choice import NOT_ASKED, Choice, choose, price
 from swarmd.policy.plans.ladder import installed, ladder
+from swarmd.policy.plans.larger import LargerRound
 from swarmd.policy.plans.needs import ONE_COPY_KINDS, Where, Work
 from swarmd.policy.plans.room import Room, look
 from swarmd.policy.plans.shape import read_shape
@@ -147,7 +149,19 @@ def begin(config: Config, model: ResolvedModel, placement: Placement, state: Sta
     if state.get("plan_key") == key and not choice.forced:
         choice = memory_choice(config, model, placement, last=state["plan"]) or choice
     say(start_line(choice))
+    if larger := larger_round(config, model, placement, choice):
+        say(larger.line)
     return Beginning(required(choice).plan.name, choice.names, key)
+
+
+def larger_round(
+    config: Config, model: ResolvedModel, placement: Placement, choice: Choice
+) -> LargerRound | None:
+    """A larger round to propose, where the card would idle with this one; never for the embedded policy."""
+    shape = read_shape(model)
+    if shape is None or config.policy.model == TINY:
+        return None
+    return LargerRound.of(config, shape, where_of(config, model, placement), choice)
 
 
 def require_packages(config: Config, say: Say) -> None:
@@ -182,23 +196,29 @@ def memory_choice(
     shape = read_shape(model)
     if shape is None:
         return None
-    device = placement.update
-    alone = placement.generation != device
-    engine = _engine_of(config, placement.generation)
-    beside = engine == "vllm" and placement.kind == "shared"
-    where = Where(
-        device,
-        engine,
-        generates=not alone,
-        apart=placement.kind == "split" and not alone,
-        one_copy=beside and model.config.get("model_type") in ONE_COPY_KINDS,
-    )
-    can_sleep = beside and device != "cpu"
+    device, where = placement.update, where_of(config, model, placement)
+    can_sleep = where.engine == "vllm" and placement.kind == "shared" and device != "cpu"
     plans = ladder(config.update, device, can_sleep=can_sleep, optimizers=installed())
     priced = price(shape, Work.of(config), where, plans)
     host = NOT_ASKED if device == "cpu" or room else look("cpu")
     found = room or look(device)
     return choose(device, found, priced, config.policy.plan, last, shape.num_parameters, host)
+
+
+def where_of(config: Config, model: ResolvedModel, placement: Placement) -> Where:
+    """The updating device, and what runs there."""
+    device = placement.update
+    alone = placement.generation != device
+    engine = _engine_of(config, placement.generation)
+    return Where(
+        device,
+        engine,
+        generates=not alone,
+        apart=placement.kind == "split" and not alone,
+        one_copy=engine == "vllm"
+        and placement.kind == "shared"
+        and model.config.get("model_type") in ONE_COPY_KINDS,
+    )
 
 
 def _engine_of(config: Config, device: str) -> str:

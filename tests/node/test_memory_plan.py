@@ -8,14 +8,15 @@ import pytest
 from swarmd.clients.events import PlanChanged
 from swarmd.config import Config
 from swarmd.errors import LocalError, OutOfMemory
+from swarmd.node import memory_plan
 from swarmd.node.children import Placement
-from swarmd.node.memory_plan import FAILURES_MAX, MemoryPlan, memory_choice
+from swarmd.node.memory_plan import FAILURES_MAX, MemoryPlan, begin, memory_choice
 from swarmd.policy.model.folder import ResolvedModel
 from swarmd.policy.plans.choice import Choice
 from swarmd.policy.plans.room import Room
 from swarmd.policy.plans.words import required
 from tests.loops.parts import Loops
-from tests.policy.plans.shapes import QWEN_15B
+from tests.policy.plans.shapes import QWEN_05B, QWEN_15B
 
 NAMES = ("resident", "checkpointing", "lora")
 
@@ -60,6 +61,29 @@ def choice_of(config: dict[str, Any], kind: str, free_gib: float) -> Choice:
     )
     assert found is not None
     return found
+
+
+def told_at_start(monkeypatch: pytest.MonkeyPatch, *, name: str = "m", device: str = "cuda") -> list[str]:
+    """What a node says of its memory when it starts with a model of 0.5 B on 24 GB."""
+    room = Room(24 * 2**30, int(23.5 * 2**30))
+    monkeypatch.setattr(memory_plan, "look", lambda device: room)
+    monkeypatch.setattr(memory_plan, "require_packages", lambda config, say: None)
+    model = ResolvedModel(name, "folder", None, None, None, "", True, None, QWEN_05B)
+    settings = Config.model_validate({"policy": {"model": name, "engine": "vllm"}})
+    said = list[str]()
+    begin(settings, model, Placement("shared", device, device, (device,)), {}, said.append)
+    return said
+
+
+def test_a_start_on_a_card_that_would_idle_proposes_a_larger_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, proposal = told_at_start(monkeypatch)
+    assert plan.startswith("✓ memory     plan resident")
+    assert "--mix 16/16" in proposal
+
+
+@pytest.mark.parametrize(("name", "device"), [("tiny", "cuda"), ("m", "cpu")])
+def test_tiny_and_a_cpu_are_offered_nothing(monkeypatch: pytest.MonkeyPatch, name: str, device: str) -> None:
+    assert len(told_at_start(monkeypatch, name=name, device=device)) == 1
 
 
 def engine_weights(choice: Choice) -> int:
