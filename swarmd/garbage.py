@@ -1,4 +1,4 @@
-"""The search for garbage, switched off for a while."""
+"""The search for garbage, switched off for a while, or kept from what stays in use."""
 
 import contextlib
 import gc
@@ -18,3 +18,12 @@ def unsearched() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def set_aside() -> None:
+    """Keep all objects that there are now out of every further search.
+
+    vLLM searches half a dozen times while it starts and then sets everything aside itself. Each search of what it has imported
+    takes 0.3 s and finds nothing.
+    """
+    gc.freeze()

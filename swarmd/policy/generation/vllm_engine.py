@@ -15,10 +15,15 @@ import torch
 from torch import Tensor
 
 from swarmd.errors import LocalError, OutOfMemory
-from swarmd.garbage import unsearched
+from swarmd.garbage import set_aside, unsearched
 from swarmd.policy.generation.drawing import GREEDY_BELOW
 from swarmd.policy.generation.engine import Sampled, Sampling
-from swarmd.policy.generation.vllm_process import prepare_environment, restore_crash_signals, unpacked
+from swarmd.policy.generation.vllm_process import (
+    inspected_here,
+    prepare_environment,
+    restore_crash_signals,
+    unpacked,
+)
 from swarmd.policy.memory import is_out_of_memory
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.state.weights import opened
@@ -248,6 +253,7 @@ def _open(
         from vllm import EngineArgs
         from vllm.platforms import current_platform
         from vllm.v1.engine.llm_engine import LLMEngine
+    set_aside()
 
     kind = device.partition(":")[0]
     if kind == "cpu":
@@ -280,7 +286,8 @@ def _open(
         worker_extension_cls="swarmd.policy.generation.vllm_worker.TakesWeights",
         disable_log_stats=True,
     )
-    engine = LLMEngine.from_engine_args(arguments)
+    with inspected_here():
+        engine = LLMEngine.from_engine_args(arguments)
     # At every reload it would warn of the layers that have no weights of their own. Starting the engine sets all levels anew.
     logging.getLogger("vllm.model_executor.model_loader.reload.layerwise").setLevel(logging.ERROR)
     return engine

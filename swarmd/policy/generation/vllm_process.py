@@ -42,6 +42,23 @@ def unpacked(wanted: bool) -> Iterator[None]:
         _custom_ops._supports_onednn = packs
 
 
+@contextmanager
+def inspected_here() -> Iterator[None]:
+    """Within the block vLLM looks at a model's class in this process.
+
+    By itself it starts another process for this, lest the first one initialise CUDA. That process imports everything once more,
+    which takes seven CPU seconds at the first start in a data directory. Here the engine computes in the process that starts it.
+    """
+    from vllm.model_executor.models import registry
+
+    elsewhere = registry._run_in_subprocess
+    registry._run_in_subprocess = lambda fn: fn()
+    try:
+        yield
+    finally:
+        registry._run_in_subprocess = elsewhere
+
+
 def restore_crash_signals() -> None:
     """Let a crash end the process at once. A library under vLLM answers it with a backtrace of its own, which may wait for ever.
 

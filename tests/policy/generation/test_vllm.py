@@ -1,6 +1,7 @@
 """The vLLM engine, in this process, on vLLM's real CPU build: against transformers, the trainer, and hand-overs that do not fit."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from swarmd.policy.generation import vllm_engine
 from swarmd.policy.generation.engine import Sampled, Sampling
 from swarmd.policy.generation.transformers_engine import TransformersEngine
 from swarmd.policy.generation.vllm_engine import VllmEngine, seed_of
+from swarmd.policy.generation.vllm_process import inspected_here
 from swarmd.policy.model.loading import load_model
 from swarmd.policy.state.shapes import ModelShapes
 from swarmd.policy.state.weights import FILE_NAME, named_tensors, save_weights
@@ -301,6 +303,15 @@ def test_a_failure_within_vllm_ends_the_process(
     with pytest.raises(LocalError, match="the process ends") as caught:
         operations[operation]()
     assert "out of luck" in caught.value.why
+
+
+def test_a_models_class_is_looked_at_in_this_process() -> None:
+    from vllm.model_executor.models import registry
+
+    elsewhere = registry._run_in_subprocess
+    with inspected_here():
+        assert registry._run_in_subprocess(os.getpid) == os.getpid()
+    assert registry._run_in_subprocess is elsewhere
 
 
 def test_the_process_ends_with_the_reason_in_its_log() -> None:
