@@ -24,7 +24,7 @@ from pathlib import Path
 from swarmd.experience import schema
 from swarmd.experience.draws import Admission, Pool
 from swarmd.experience.rollouts import ScoredCompletion, ScoredRollout
-from swarmd.experience.store import Store, damaged
+from swarmd.experience.store import Store
 from swarmd.protocol.types import Rollout, VerifiedBatch
 
 
@@ -48,6 +48,7 @@ class Sample:
         num_held_back: rollouts that the round is short of because their authors had given what they may.
         num_authors: authors of whom something could be drawn.
         num_authors_out: those of these authors who were not admitted.
+        num_damaged: drawn rollouts that the disk gave back otherwise than they were written. They are dropped.
     """
 
     rollouts: list[ScoredRollout]
@@ -59,6 +60,7 @@ class Sample:
     num_held_back: int = 0
     num_authors: int = 0
     num_authors_out: int = 0
+    num_damaged: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,10 @@ class BufferCounts:
 
 
 class SwarmBuffer:
-    """External rollouts and the node's question counter. Plain blocking code, for any thread; the owner closes it.
+    """External rollouts. Plain blocking code, for any thread; the owner closes it.
 
     Args:
-        path: the database file; `node.sqlite` beside it holds the question counter.
+        path: the database file.
         rollouts_max, size_bytes_max: the bounds, by number and by bytes stored.
         author_share_max: share of either bound that one author may hold.
         uses_max: how often one rollout may be drawn.
@@ -189,18 +191,20 @@ class SwarmBuffer:
             cutoff_ms = now_ms - self._age_ms_max
             pool = Pool.find(db, cutoff_ms, whose, admission)
             rows = pool.draw(num, rng, admission)
-            payloads = schema.use(db, rows, self._uses_max)
-            schema.note_draw(db, num, (payload[0] for payload in payloads), now_ms, cutoff_ms)
+            drawn = schema.use(db, rows, self._uses_max)
+            authors = [author for (author, _, _), _ in drawn]
+            schema.note_draw(db, num, authors, now_ms, cutoff_ms)
             return Sample(
-                [_decode(*payload) for payload in payloads],
+                [_decode(*one) for one in drawn],
                 num_informative_pool=len(pool.candidates),
                 num_pool=len(pool.candidates) + pool.num_uninformative,
-                shortfall=num - len(rows),
+                shortfall=num - len(drawn),
                 num_over_age=schema.count_over_age(db, cutoff_ms, whose),
-                num_unproven=sum(payload[0] in pool.unproven for payload in payloads),
+                num_unproven=sum(author in pool.unproven for author in authors),
                 num_held_back=min(num, len(pool.candidates)) - len(rows),
                 num_authors=pool.num_authors,
                 num_authors_out=pool.num_authors_out,
+                num_damaged=len(rows) - len(drawn),
             )
 
         return self._store.transaction(work)
@@ -255,21 +259,18 @@ def _encode(
     return json.dumps([prompt, created_ms, policy_version, completions], ensure_ascii=False).encode()
 
 
-def _decode(author: bytes, dataset: int, counter: int, payload: bytes) -> ScoredRollout:
-    try:  # SQLite has no checksums: a failing disk's bytes come as they are
-        prompt, created_ms, policy_version, completions = json.loads(payload)
-        scored = tuple(
-            ScoredCompletion(text, finished, reward, None, logprob_sum, num_tokens)
-            for text, finished, reward, logprob_sum, num_tokens in completions
-        )
-    except (ValueError, TypeError, RecursionError) as error:
-        raise damaged(f"a rollout in it cannot be read: {error}") from None
+def _decode(key: schema.Key, payload: bytes) -> ScoredRollout:
+    author, dataset, counter = key
+    prompt, created_ms, policy_version, completions = json.loads(payload)
     return ScoredRollout(
         author=author,
         dataset=dataset,
         counter=counter,
         prompt=prompt,
-        completions=scored,
+        completions=tuple(
+            ScoredCompletion(text, finished, reward, None, logprob_sum, num_tokens)
+            for text, finished, reward, logprob_sum, num_tokens in completions
+        ),
         created_ms=created_ms,
         policy_version=policy_version,
         external=True,

@@ -6,12 +6,14 @@ does not come back.
 
 import json
 import sqlite3
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from swarmd.experience.advantages import is_informative
 from swarmd.experience.sampling import Candidate
+from swarmd.experience.store import damaged
 
 # Bytes of a rollout's row, its index entries and its later tombstone, beside the payload: measured on 20,000 rollouts, rounded up.
 ROW_BYTES = 400
@@ -23,7 +25,7 @@ TOMBSTONES_MAX = 200_000
 USED_UP, UNINFORMATIVE, DRAWABLE = 0, 1, 2  # rollouts.worth: the lower, the earlier it is evicted
 
 # Counts every change of the tables. The buffer is a cache of strangers' rollouts: a file of an older version is set aside.
-VERSION: Final = 5
+VERSION: Final = 6
 
 _TABLES = """
 CREATE TABLE facts(name TEXT PRIMARY KEY, value BLOB);
@@ -36,7 +38,7 @@ CREATE TABLE rollouts(
     UNIQUE(author, dataset, counter));
 CREATE INDEX rollouts_by_worth ON rollouts(worth, made_ms, author);
 CREATE INDEX rollouts_by_author ON rollouts(author, worth, made_ms);
-CREATE TABLE payloads(id INTEGER PRIMARY KEY, payload BLOB NOT NULL);
+CREATE TABLE payloads(id INTEGER PRIMARY KEY, payload BLOB NOT NULL, checksum INTEGER NOT NULL);
 CREATE TABLE tombstones(
     id INTEGER PRIMARY KEY, author BLOB NOT NULL, dataset INTEGER NOT NULL, counter INTEGER NOT NULL,
     UNIQUE(author, dataset, counter));
@@ -136,7 +138,7 @@ def insert_rollout(
         "INSERT INTO rollouts(author, dataset, counter, made_ms, worth, size_bytes) VALUES (?, ?, ?, ?, ?, ?)"
     )
     row = db.execute(query, facts).lastrowid
-    db.execute("INSERT INTO payloads VALUES (?, ?)", (row, payload))
+    db.execute("INSERT INTO payloads VALUES (?, ?, ?)", (row, payload, _checksum(key, payload)))
 
 
 def evict(
@@ -144,11 +146,13 @@ def evict(
 ) -> int:
     """Drop rollouts until the author and the whole are within their limits; returns how many went."""
     num = 0
-    while _held_by(db, author).exceeds(author_limit):
+    while (own := _held_by(db, author)).exceeds(author_limit):
         _drop(db, _worst(db, cutoff_ms, author))
+        _require_fewer(_held_by(db, author), own)
         num += 1
     while (held := _held(db)).exceeds(total_limit):
         _drop(db, _worst(db, cutoff_ms, None) or _oldest_of_largest(db, by_number=held.num > total_limit.num))
+        _require_fewer(_held(db), held)
         num += 1
     if num:
         db.execute(
@@ -180,18 +184,32 @@ def count_over_age(db: sqlite3.Connection, cutoff_ms: int, whose: Whose = ANYBOD
     return int(db.execute(query, (DRAWABLE, cutoff_ms, *whose.args)).fetchone()[0])
 
 
-def use(db: sqlite3.Connection, rows: Sequence[int], uses_max: int) -> list[tuple[bytes, int, int, bytes]]:
-    """Count one use of each row and return author, dataset, counter and payload, in the order of `rows`."""
+def use(db: sqlite3.Connection, rows: Sequence[int], uses_max: int) -> list[tuple[Key, bytes]]:
+    """Count one use of each row and return what lies in them, in the order of `rows`.
+
+    A row that is not as it was written is dropped, and not among the answers: SQLite itself has no checksums.
+    """
     db.executemany(
         "UPDATE rollouts SET uses = uses + 1, worth = CASE WHEN uses + 1 < ? THEN worth ELSE ? END WHERE id = ?",
         [(uses_max, USED_UP, row) for row in rows],
     )
     query = (
-        "SELECT id, author, dataset, counter, payload FROM rollouts JOIN payloads USING (id)"
+        "SELECT id, author, dataset, counter, payload, checksum FROM rollouts JOIN payloads USING (id)"
         " WHERE id IN (SELECT value FROM json_each(?))"
     )
-    found = {row: rest for row, *rest in db.execute(query, (json.dumps(list(rows)),))}
-    return [tuple(found[row]) for row in rows]
+    found = {
+        row: (key, payload)
+        for row, *key, payload, checksum in db.execute(query, (json.dumps(list(rows)),))
+        if isinstance(payload, bytes) and _checksum(key, payload) == checksum
+    }
+    for row in rows:
+        if row not in found:
+            _drop(db, row)
+    return [(tuple(key), payload) for key, payload in (found[row] for row in rows if row in found)]
+
+
+def _checksum(key: Sequence[object], payload: bytes) -> int:
+    return zlib.crc32(repr(tuple(key)).encode() + payload)
 
 
 def note_draw(
@@ -235,6 +253,12 @@ def _held_by(db: sqlite3.Connection, author: bytes) -> Bounds:
     return Bounds(*found) if found else Bounds(0, 0)
 
 
+def _require_fewer(now: Bounds, before: Bounds) -> None:
+    """Raises DatabaseError where a dropped rollout was not one of those counted: eviction would never end."""
+    if now.num != before.num - 1:
+        raise damaged("authors hold other rollouts than there are")
+
+
 def _worst(db: sqlite3.Connection, cutoff_ms: int, author: bytes | None) -> int | None:
     """The author's rollout to drop next; of all authors, one that will not be drawn again, or None."""
     whose, args = ("author = ? AND ", (author,)) if author is not None else ("", ())
@@ -269,5 +293,6 @@ def _first(db: sqlite3.Connection, query: str, args: tuple[bytes | int, ...]) ->
 
 
 def _drop(db: sqlite3.Connection, row: int | None) -> None:
-    assert row is not None, "more is held than there are rollouts"
+    if row is None:
+        raise damaged("authors hold more rollouts than there are")
     db.execute("DELETE FROM rollouts WHERE id = ?", (row,))

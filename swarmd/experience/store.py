@@ -5,6 +5,7 @@ where the caller can spare the content; elsewhere it is refused too.
 """
 
 import contextlib
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from typing import Literal, TypeVar
 from swarmd.errors import DiskFull, StateError, SwarmdError
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 # Only another process that uses the file (`swarmd contribute`) can make this process wait, for one transaction.
 BUSY_TIMEOUT_S = 10.0
@@ -56,7 +59,9 @@ class Store:
         self._expendable = expendable
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
+        self._opened = False
         self.transaction(lambda db: None)
+        self._opened = True
 
     def transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction and return what it returns; on any error nothing of it is kept.
@@ -88,6 +93,14 @@ class Store:
                 self._db = None
 
     def _attempt(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return self._once(work)
+        except (UnicodeDecodeError, sqlite3.OperationalError) as error:
+            if isinstance(error, sqlite3.Error) and not str(error).startswith("Could not decode"):
+                raise
+            raise damaged(str(error)) from None  # Python's two ways to say that a text in the file is none
+
+    def _once(self, work: Callable[[sqlite3.Connection], T]) -> T:
         db = self._db if self._db is not None else self._open()
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -119,19 +132,19 @@ class Store:
                 db.executescript(
                     f"BEGIN IMMEDIATE; {self._schema}; PRAGMA user_version={self._version}; COMMIT"
                 )
-            self._require_tables(db)
+            self._require_schema(db)
         except BaseException:
             db.close()
             raise
         self._db = db
         return db
 
-    def _require_tables(self, db: sqlite3.Connection) -> None:
-        """Raises DatabaseError for a database that has not the tables of this version."""
+    def _require_schema(self, db: sqlite3.Connection) -> None:
+        """Raises DatabaseError for a database whose tables and triggers are not word for word those of this version."""
         with contextlib.closing(sqlite3.connect(":memory:")) as model:
             model.executescript(self._schema)
-            if missing := _columns(model) - _columns(db):
-                raise damaged(f"it lacks {'.'.join(min(missing))}")
+            if missing := _schema_of(model) - _schema_of(db):
+                raise damaged(f"it lacks {min(missing)[0]}")
 
     def _move_aside(self, ending: str) -> None:
         if self._db is not None:
@@ -144,6 +157,8 @@ class Store:
         for suffix in ("-wal", "-shm"):  # a stale log would be replayed into the new file
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         self.moved_aside.append(target)
+        if self._opened:  # whoever opens it says what he found
+            log.warning("%s was %s; it lies in %s, and an empty one was begun", self.path, ending, target)
 
     def _explain(self, error: sqlite3.DatabaseError) -> SwarmdError | sqlite3.DatabaseError:
         """An error that the machine causes, in the operator's words. An error of our own making stays as it is."""
@@ -161,11 +176,9 @@ class Store:
         return error
 
 
-def _columns(db: sqlite3.Connection) -> set[tuple[str, str]]:
-    """Every table with each of its columns."""
-    query = (
-        "SELECT m.name, c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'"
-    )
+def _schema_of(db: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Every table, index and trigger with the statement that made it."""
+    query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"
     return set(db.execute(query).fetchall())
 
 

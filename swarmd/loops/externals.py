@@ -44,6 +44,10 @@ class Externals:
         except LocalError as error:
             log.warning("no external rollouts for round %d: %s", number, error)
             return Sample([], num_informative_pool=0, num_pool=0, shortfall=num)
+        if sample.num_damaged:
+            log.warning(
+                "%d rollouts in the buffer were damaged on the disk, and are dropped", sample.num_damaged
+            )
         fitting = within_bytes(sample.rollouts, EXTERNAL_BYTES_MAX)
         num_left_out = len(sample.rollouts) - len(fitting)
         return replace(sample, rollouts=fitting, shortfall=sample.shortfall + num_left_out)

@@ -127,6 +127,7 @@ def count_round(
     metrics.rounds.inc()
     metrics.last_step.set(done.time_ms / 1000)
     metrics.sample_shortfall.inc(sample.shortfall)
+    metrics.state_damaged.labels("rollout").inc(sample.num_damaged)
     metrics.sample_over_age.set(sample.num_over_age)
     metrics.generate_staleness.set(done.drawn.staleness)
     metrics.external_ratio.set(num_external / (num_own + num_external))

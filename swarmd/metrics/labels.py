@@ -5,6 +5,8 @@ PHASES = ("starting", "idle", "wait", "update", "evaluate")
 WORKERS = ("network", "generation", "update", "scorer")
 RESTART_REASONS = ("crash", "killed", "memory", "hang", "start")
 SKIP_REASONS = ("no_data", "zero_advantage", "non_finite", "oom", "failed")
+# What of the data directory can be damaged and costs no more than itself: a file by its name in `DataDir`, or one rollout.
+STATE_FILES = ("buffer", "rollout", "counters")
 DISCARD_REASONS = (
     "held_out",
     "duplicate",

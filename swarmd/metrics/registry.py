@@ -17,6 +17,7 @@ from swarmd.metrics.labels import (
     CONTROL_SOCKETS,
     PHASES,
     RESTART_REASONS,
+    STATE_FILES,
     WORKERS,
 )
 from swarmd.metrics.swarm import SwarmMetrics
@@ -114,4 +115,9 @@ class Metrics(SwarmMetrics, TrainingMetrics):
         )
         self.phase = self._gauge("phase", "State set: what the update loop does now.", phase=PHASES)
         self.phase_seconds = self._counter("phase_seconds", "Time spent in each phase.", phase=PHASES)
+        self.state_damaged = self._counter(
+            "state_damaged",
+            "Damage found in the data directory: files that were set aside, and single rollouts of the buffer.",
+            what=STATE_FILES,
+        )
         self.disk_free = self._gauge("state_disk_free_bytes", "Free space where the state lives.")

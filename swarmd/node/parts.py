@@ -140,8 +140,11 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
     )
     progress.plan = beginning.plan
     metrics = Metrics([d.name for d in manifest.datasets], REFUSALS)
+    buffer = _open_buffer(config, data_dir, manifest, say)
+    metrics.state_damaged.labels("buffer").inc(len(buffer.moved_aside))
     counter = open_counter(data_dir, state, new=new)
     if counter.note:
+        metrics.state_damaged.labels("counters").inc()
         say(f"! questions  {counter.note}")
     return Node(
         config=config,
@@ -153,7 +156,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         datasets=datasets,
         model=model,
         placement=placement,
-        buffer=_open_buffer(config, data_dir, manifest, say),
+        buffer=buffer,
         counter=counter,
         metrics=metrics,
         progress=progress,

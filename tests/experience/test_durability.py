@@ -164,15 +164,14 @@ def test_damage_found_later_costs_the_content_but_not_the_node(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("payload", [b"[{", b"\xff", b"3", b"[1, 2, 3, [4]]"])
-def test_a_rollout_that_cannot_be_read_costs_the_content_but_not_the_node(
-    tmp_path: Path, payload: bytes
-) -> None:
+def test_a_rollout_that_cannot_be_read_costs_itself_alone(tmp_path: Path, payload: bytes) -> None:
     buffer = open_buffer(tmp_path)
     add(buffer, "ann", [1, 2])
     with closing(sqlite3.connect(tmp_path / "buffer.sqlite", isolation_level=None)) as db:
-        db.execute("UPDATE payloads SET payload = ?", (payload,))
-    assert buffer.sample(1, random.Random(1), now_ms=NOW_MS).rollouts == []
-    assert len(buffer.moved_aside) == 1
+        db.execute("UPDATE payloads SET payload = ? WHERE id = 1", (payload,))
+    sample = buffer.sample(2, random.Random(1), now_ms=NOW_MS)
+    assert ([rollout.counter for rollout in sample.rollouts], sample.num_damaged) == ([2], 1)
+    assert (buffer.counts().num_rollouts, buffer.moved_aside) == (1, ())
 
 
 def test_a_second_damaged_file_does_not_replace_the_first(tmp_path: Path) -> None:
