@@ -30,6 +30,10 @@ class Worker(Protocol):
         """Whether calls are answered now."""
 
     @property
+    def silent_s(self) -> float:
+        """Seconds since it was asked whether it is there, and has not answered; 0 where it has."""
+
+    @property
     def pid(self) -> int | None:
         """The process, while there is one."""
 

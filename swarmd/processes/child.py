@@ -26,7 +26,7 @@ import trio
 from swarmd.errors import Failure, SwarmdError, cause
 from swarmd.garbage import unsearched
 from swarmd.processes.ends import end_process
-from swarmd.processes.frames import Dropped, FrameReader, Request, Told, encode_frame
+from swarmd.processes.frames import PING, Dropped, FrameReader, Request, Told, encode_frame
 from swarmd.processes.values import typed
 
 # Events that may be dropped wait here when the daemon is slow; past it the oldest is dropped. One is at most 60 KB.
@@ -106,6 +106,9 @@ def _serve_blocking(service_type: type[BlockingService], sock: socket.socket) ->
         reader = FrameReader(Request)
         while data := _receive(sock):
             for request in reader.feed(data):
+                if request.op == PING:
+                    send(Told(request.id, None))
+                    continue
                 (beside if request.op in ops_beside else requests).put(request)
         os._exit(0)
 
@@ -217,7 +220,10 @@ async def _serve_async(service_type: type[AsynchronousService], sock: socket.soc
         nursery.start_soon(outbox.write_to, stream)
         while data := await _receive_async(stream):
             for request in reader.feed(data):
-                nursery.start_soon(answer, request)
+                if request.op == PING:
+                    outbox.put(Told(request.id, None))
+                else:
+                    nursery.start_soon(answer, request)
     os._exit(0)
 
 

@@ -17,6 +17,9 @@ from swarmd.processes.values import plain, typed
 FRAME_BYTES_MAX = 64 * 2**20
 _PREFIX = struct.Struct(">I")
 
+# The operation that every started child answers at once, whatever it is working at.
+PING = "ping"
+
 T = TypeVar("T")
 
 

@@ -7,22 +7,17 @@ mend (a `SwarmdError`) ends the node with its message and exit code.
 
 import contextlib
 import logging
-import os
 import random
 import signal
-import socket
-import subprocess
-import sys
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 import trio
 
 from swarmd.errors import BY_NAME, ChildDied, Failure, LocalError, OutOfMemory, SwarmdError
-from swarmd.processes.frames import Dropped, FrameReader, Request, Told, encode_frame
+from swarmd.processes.frames import PING, Dropped, FrameReader, Request, Told, encode_frame
+from swarmd.processes.spawn import end, spawn, tail
 from swarmd.processes.values import typed
 
 # A child that was up this long is taken for healthy: its backoff starts over.
@@ -30,8 +25,10 @@ HEALTHY_S = 60.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.5, 30.0
 FIRST_STARTS_MAX = 3
 _REASONS = {-signal.SIGKILL: "killed", OutOfMemory.exit_code: "memory"}  # by the exit status of a child
-LOG_BYTES_MAX = 10 * 2**20
 _READ_BYTES = 1 << 18
+# A child answers a ping whatever it is working at: its socket has a thread, or the event loop. One that does not is stopped, or the
+# machine swaps. Together they leave a quarter of a minute to be back within a minute and a half of a stop.
+PING_EVERY_S, PING_S_MAX = 10.0, 40.0
 # A child's socket is read by a thread of its own (or its event loop): 64 MiB, the largest frame, take under a second. A minute is a
 # stopped process; at half, a machine that swaps would lose children, at double it is only noticed later.
 SEND_S_MAX = 60.0
@@ -78,6 +75,7 @@ class Child:
         self._on_event, self._on_dropped, self._on_restart = on_event, on_dropped, on_restart
         self._ready = trio.Event()
         self._connection: _Connection | None = None
+        self._asked_at_s: float | None = None
 
     @property
     def up(self) -> bool:
@@ -111,7 +109,7 @@ class Child:
             while True:
                 began = trio.current_time()
                 try:
-                    process, connection = await _spawn(self.spec)
+                    process, stream = await spawn(self.spec.service, self.spec.log_path, self.spec.env)
                 except OSError as error:  # no memory, process or descriptor left at this moment
                     if not announced:
                         raise LocalError(f"{self.spec.name} cannot be started", str(error)) from error
@@ -119,6 +117,7 @@ class Child:
                     self._on_restart("start")
                     await trio.sleep(BACKOFF_MAX_S)
                     continue
+                connection = _Connection(self.spec, stream)
                 connection.on_event, connection.on_closed = self._heard, self._lost
                 readers.start_soon(connection.read)
                 try:
@@ -127,6 +126,7 @@ class Child:
                         raise ChildDied(f"the {self.spec.name} process ended as soon as it had started")
                     self._connection, self.pid = connection, process.pid
                     self._ready.set()
+                    readers.start_soon(self._ping, connection)
                     if not announced:
                         announced = True
                         task_status.started(self.info)
@@ -139,7 +139,10 @@ class Child:
                     if not announced and (not passing or num_failed_starts >= FIRST_STARTS_MAX):
                         raise
                 finally:
-                    status = await _end(process, connection)
+                    connection.fail("crash")
+                    with trio.CancelScope(shield=True):
+                        await connection.aclose()
+                    status = await end(process, at_once=connection.reason == "hang")
                 if reason != "hang":
                     reason = _REASONS.get(status or 0, reason)
                 self.num_restarts += 1
@@ -149,8 +152,27 @@ class Child:
                 await trio.sleep(backoff_s * random.uniform(0.8, 1.2))
                 backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the child was asked whether it is there, and has not answered; 0 where it has."""
+        return 0.0 if self._asked_at_s is None else trio.current_time() - self._asked_at_s
+
+    async def _ping(self, connection: "_Connection") -> None:
+        """Give up on a child that does not answer: it is stopped, or something in it keeps Python from running."""
+        with contextlib.suppress(SwarmdError):
+            while not connection.closed.is_set():
+                self._asked_at_s = trio.current_time()
+                with trio.move_on_after(PING_S_MAX) as waiting:
+                    await connection.call(PING, {})
+                if waiting.cancelled_caught:
+                    log.warning("%s has not answered for %.0f s and is replaced", self.spec.name, PING_S_MAX)
+                    connection.fail("hang")
+                    return
+                self._asked_at_s = None
+                await trio.sleep(PING_EVERY_S)
+
     def _lost(self) -> None:
-        self._connection, self.pid = None, None
+        self._connection, self.pid, self._asked_at_s = None, None, None
         if self._ready.is_set():
             self._ready = trio.Event()
 
@@ -247,54 +269,3 @@ def _revived(name: str, failure: Failure) -> SwarmdError:
     if failure.kind not in BY_NAME:
         failure = failure._replace(what=f"{name}: {failure.what}")
     return failure.error()
-
-
-async def _spawn(spec: ChildSpec) -> tuple[trio.Process, _Connection]:
-    """A fresh interpreter with one end of a socketpair; never a fork of this process."""
-    ours, theirs = socket.socketpair()
-    with theirs, _open_log(spec.log_path) as log:
-        process = await trio.lowlevel.open_process(
-            [sys.executable, "-m", "swarmd.processes.child", str(theirs.fileno()), spec.service],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env={**os.environ, **spec.env},
-        )
-    stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
-    return process, _Connection(spec, stream)
-
-
-async def _end(process: trio.Process, connection: _Connection) -> int | None:
-    """Close the socket, at which the child ends itself; kill its whole session if it does not within 3 s.
-
-    Returns the exit status that it had before; None where it was ours to end it.
-    """
-    connection.fail("crash")
-    with trio.CancelScope(shield=True):
-        await connection.aclose()
-        if connection.reason != "hang":
-            with trio.move_on_after(3):
-                await process.wait()
-        status: int | None = process.returncode
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-    return status
-
-
-def _open_log(path: Path) -> BinaryIO:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
-        path.replace(path.with_suffix(".log.1"))
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644), "ab")
-
-
-def tail(path: Path, num_lines: int = 5) -> str:
-    """The last lines of a child's log, for the message that reports its death."""
-    if not path.exists():
-        return ""
-    with path.open("rb") as file:
-        return "\n".join(line.decode("utf-8", "replace").rstrip() for line in deque(file, maxlen=num_lines))

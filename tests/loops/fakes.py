@@ -53,6 +53,7 @@ class FakeChild:
     num_restarts = 0
     pid: int | None = None
     up = True
+    silent_s = 0.0
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []

@@ -168,6 +168,50 @@ async def test_a_stopped_child_that_takes_no_frame_is_replaced(
         assert not alive(before)
 
 
+@pytest.mark.parametrize("service", ["Blocking", "Asynchronous"])
+async def test_a_stopped_child_that_nobody_asks_is_seen_and_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: str
+) -> None:
+    monkeypatch.setattr(supervise, "PING_EVERY_S", 0.05)
+    monkeypatch.setattr(supervise, "PING_S_MAX", 2.0)
+    reasons: list[str] = []
+    async with running(tmp_path, service, hears={"on_restart": reasons.append}) as child:
+        before = child.info["pid"]
+        os.kill(before, signal.SIGSTOP)
+        while child.silent_s == 0:
+            await trio.sleep(0.01)
+        while not reasons:
+            await trio.sleep(0.01)
+        await child.wait_ready()
+        assert child.pid != before
+        assert not alive(before)
+    assert reasons[0] == "hang"
+
+
+async def test_a_child_that_works_for_long_answers_pings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "PING_EVERY_S", 0.01)
+    num_pings = 0
+    call = supervise._Connection.call
+
+    async def counted(connection: Any, op: str, args: Any) -> object:
+        nonlocal num_pings
+        answer = await call(connection, op, args)
+        num_pings += op == "ping"
+        return answer
+
+    monkeypatch.setattr(supervise._Connection, "call", counted)
+    async with running(tmp_path) as child, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(child.call, "stall"))
+        await trio.sleep(0.1)
+        already = num_pings
+        while num_pings < already + 5:
+            await trio.sleep(0.01)
+        assert child.num_restarts == 0
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_child_that_writes_no_frames_is_replaced_and_the_daemon_lives(tmp_path: Path) -> None:
     async with running(tmp_path, "Babbling") as child:
         with pytest.raises(ChildDied):
@@ -201,15 +245,15 @@ async def test_a_child_lost_between_its_return_and_the_wake_of_who_waits_is_wait
 async def test_a_replacement_that_cannot_be_spawned_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, failures = supervise._spawn, [BlockingIOError("no more processes")]
+    real, failures = supervise.spawn, [BlockingIOError("no more processes")]
 
-    async def spawn(spec: ChildSpec) -> Any:
+    async def spawn(*args: Any) -> Any:
         if failures:
             raise failures.pop()
-        return await real(spec)
+        return await real(*args)
 
     async with running(tmp_path) as child:
-        monkeypatch.setattr(supervise, "_spawn", spawn)
+        monkeypatch.setattr(supervise, "spawn", spawn)
         monkeypatch.setattr(supervise, "BACKOFF_MAX_S", 0.1)
         with pytest.raises(ChildDied):
             await child.call("die")
@@ -220,10 +264,10 @@ async def test_a_replacement_that_cannot_be_spawned_is_tried_again(
 async def test_a_first_child_that_cannot_be_spawned_ends_the_node_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def spawn(spec: ChildSpec) -> Any:
+    async def spawn(*args: Any) -> Any:
         raise BlockingIOError("no more processes")
 
-    monkeypatch.setattr(supervise, "_spawn", spawn)
+    monkeypatch.setattr(supervise, "spawn", spawn)
     with pytest.RaisesGroup(pytest.RaisesGroup(LocalError)):
         async with running(tmp_path):
             pass

@@ -27,6 +27,7 @@ class InProcess:
     num_restarts = 0
     pid: int | None = None
     up = True
+    silent_s = 0.0
 
     def __init__(self, service: Service) -> None:
         self._service = service
