@@ -30,6 +30,8 @@ SWARMS = tuple(
     f"tests/e2e/{name}" for name in ("swarm/", "test_demo", "test_unlike_nodes", "test_weightings")
 )
 NODES = ("tests/e2e/", "tests/experiment/swarms/")
+# Files that share a node: one worker runs all of them.
+ONE_NODE = "tests/e2e/alone/"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -39,13 +41,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One worker runs a whole file, whose tests share fixtures. One worker runs all swarms of several nodes."""
+    """One worker runs a whole file, whose tests share fixtures, and all files that share a node or have swarms of several."""
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduler(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "swarms" if nodeid.startswith(SWARMS) else str(super()._split_scope(nodeid))
+            if nodeid.startswith((ONE_NODE, *SWARMS)):
+                return ONE_NODE if nodeid.startswith(ONE_NODE) else "swarms"
+            return str(super()._split_scope(nodeid))
 
     return Scheduler(config, log)

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,21 @@ def ask(folder: Path, num: int = 3, *arguments: str) -> list[dict[str, Any]]:
     said = run(folder, "--ask", str(num), *arguments)
     assert said.exit_code == 0, said.stderr
     return [json.loads(line) for line in said.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def asked_before(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+    """A folder in which two questions were asked, and their lines. Asking starts a scorer."""
+    folder = tmp_path_factory.mktemp("asked")
+    return folder, ask(folder, 2)
+
+
+@pytest.fixture
+def lines(asked_before: tuple[Path, list[dict[str, Any]]], tmp_path: Path) -> list[dict[str, Any]]:
+    """Two questions that were asked in this test's folder."""
+    folder, lines = asked_before
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return [dict(line) for line in lines]
 
 
 def fill(folder: Path, lines: list[dict[str, Any]], *completions: str) -> str:
@@ -110,26 +126,25 @@ def test_a_check_shows_what_each_answer_earns_and_sends_nothing(tmp_path: Path) 
     assert told == "1 informative"
 
 
-def test_equal_rewards_are_not_sent(tmp_path: Path) -> None:
-    said = run(tmp_path, fill(tmp_path, ask(tmp_path, 2), "<answer>no</answer>", "nor this"))
+def test_equal_rewards_are_not_sent(tmp_path: Path, lines: list[dict[str, Any]]) -> None:
+    said = run(tmp_path, fill(tmp_path, lines, "<answer>no</answer>", "nor this"))
     assert "nobody learns from it" in said.stdout
     assert "2 with equal rewards" in said.stdout
     assert "nothing that anybody would learn from" in str(refused(said))
 
 
-def test_unless_all_are_asked_for(tmp_path: Path) -> None:
-    file = fill(tmp_path, ask(tmp_path, 2), "<answer>no</answer>", "nor this")
+def test_unless_all_are_asked_for(tmp_path: Path, lines: list[dict[str, Any]]) -> None:
+    file = fill(tmp_path, lines, "<answer>no</answer>", "nor this")
     assert run(tmp_path, file, "--all", "--check").exit_code == 0
 
 
-def test_what_is_not_answered_is_counted(tmp_path: Path) -> None:
-    said = run(tmp_path, fill(tmp_path, ask(tmp_path)))
-    assert said.stdout == "3 not answered yet\n"
-    assert "3 questions without answers" in str(refused(said))
+def test_what_is_not_answered_is_counted(tmp_path: Path, lines: list[dict[str, Any]]) -> None:
+    said = run(tmp_path, fill(tmp_path, lines))
+    assert said.stdout == "2 not answered yet\n"
+    assert "2 questions without answers" in str(refused(said))
 
 
-def test_every_faulty_line_is_named_and_nothing_is_sent(tmp_path: Path) -> None:
-    lines = ask(tmp_path, 2)
+def test_every_faulty_line_is_named_and_nothing_is_sent(tmp_path: Path, lines: list[dict[str, Any]]) -> None:
     lines[1]["counter"] = 10**6
     said = str(refused(run(tmp_path, fill(tmp_path, lines, "4"))))
     assert "2 lines of" in said
@@ -144,9 +159,9 @@ def test_many_faults_are_cut_short(tmp_path: Path) -> None:
     assert "and 30 more" in said
 
 
-def test_lines_come_from_standard_input_too(tmp_path: Path) -> None:
-    file = fill(tmp_path, ask(tmp_path))
-    assert run(tmp_path, "-", given=Path(file).read_text()).stdout == "3 not answered yet\n"
+def test_lines_come_from_standard_input_too(tmp_path: Path, lines: list[dict[str, Any]]) -> None:
+    file = fill(tmp_path, lines)
+    assert run(tmp_path, "-", given=Path(file).read_text()).stdout == "2 not answered yet\n"
 
 
 @pytest.mark.parametrize("name", ["nothing.jsonl", "."])
@@ -228,14 +243,16 @@ def test_a_node_alone_shares_nothing(tmp_path: Path) -> None:
         assert "has no network" in str(refused(run(tmp_path, "--ask", "1")))
 
 
-def test_a_question_of_one_swarm_is_no_question_of_another(tmp_path: Path) -> None:
-    file = fill(tmp_path, ask(tmp_path, 1), "4", "5")
+def test_a_question_of_one_swarm_is_no_question_of_another(
+    tmp_path: Path, lines: list[dict[str, Any]]
+) -> None:
+    file = fill(tmp_path, lines[:1], "4", "5")
     said = str(refused(run(tmp_path, file, "--swarm", "reasoning")))
     assert "was asked in another swarm" in said
     assert load_manifest("reasoning").digest.hex()[:16] in said
 
 
+@pytest.mark.usefixtures("lines")
 def test_a_key_that_others_can_read_is_not_used(tmp_path: Path) -> None:
-    ask(tmp_path, 1)
     (tmp_path / "identity.key").chmod(0o644)
     assert isinstance(run(tmp_path, "--ask", "1").exception, StateError)

@@ -3,31 +3,13 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
-from tests.e2e.watch import FAST, restarts, rounds, status, until
-
-# Weights are handed over in a folder of /dev/shm that has the node's identity in its name: no other run may have the same.
-SEED = os.getpid()
-SPLIT = (*FAST, "--solo", "--placement", "split", "--set", "update.learning_rate=1e-3")
+from swarmd.experiment.swarms.local_swarm import LocalNode
+from tests.e2e.watch import restarts, rounds, status, until
 
 
-@pytest.fixture(scope="module")
-def swarm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSwarm]:
-    with LocalSwarm(tmp_path_factory.mktemp("swarm"), 1, SEED, arguments=SPLIT) as swarm:
-        swarm.start()
-        yield swarm
-
-
-def test_split_placement_overlaps_within_one_update_and_survives_either_childs_death(
-    swarm: LocalSwarm,
-) -> None:
-    node = swarm.nodes[0]
+def test_split_placement_overlaps_within_one_update_and_survives_either_childs_death(node: LocalNode) -> None:
     until(lambda: rounds(node) >= 8, "eight rounds", node)
     for worker in ("update", "generation"):
         before, done = restarts(node, worker), rounds(node)
@@ -50,18 +32,3 @@ def records_of(node: LocalNode) -> list[dict[str, Any]]:
 def ratios(node: LocalNode) -> list[float]:
     """Of trainer to engine, for each round that took a step."""
     return [record["mismatch_ratio_mean"] for record in records_of(node) if record.get("num_steps")]
-
-
-def test_weights_handed_over_leave_no_file_behind(swarm: LocalSwarm) -> None:
-    node = swarm.nodes[0]
-    assert node.process is not None
-    assert handed_over(node)
-    swarm.stop(evaluate=False)
-    assert node.process.returncode == 0
-    assert handed_over(node) == []
-
-
-def handed_over(node: LocalNode) -> list[Path]:
-    """The folders in which this node hands weights over."""
-    places = (Path("/dev/shm"), node.data_dir.root)
-    return [path for place in places for path in place.glob(f"swarmd-weights-{node.identity.peer_id}-*")]

@@ -13,29 +13,20 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalNode
 from tests.control.nasty import HOSTS, WHOLE, request_of
-from tests.e2e.watch import FAST, rounds, status, until
+from tests.e2e.watch import status, until
 
 NUM_HALF_OPEN = 1200
 # What many systems give a process; the node may not need it.
 DESCRIPTORS = 1024
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNode]:
-    """A node at work, with as many descriptors as are usual."""
-    with LocalSwarm(tmp_path_factory.mktemp("node"), 1, arguments=(*FAST, "--solo")) as swarm:
-        swarm.start()
-        one = swarm.nodes[0]
-        assert one.process is not None
-        resource.prlimit(one.process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-        until(lambda: rounds(one) >= 1, "a round", one)
-        yield one
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def port(node: LocalNode) -> int:
+    """The port of a node at work that has as many descriptors as are usual."""
+    assert node.process is not None
+    resource.prlimit(node.process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     return int(urlsplit(status(node)["metrics"]).port or 0)
 
 
