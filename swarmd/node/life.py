@@ -166,6 +166,7 @@ def _make_children(node: Node, model_dir: Path, ingest: Callable[[Accepted], Non
         manifest=node.manifest,
         model_dir=model_dir,
         placement=node.placement,
+        weights_dir=node.weights_dir,
         plan=lambda: node.memory.name,
         plans=node.memory.names,
         plan_key=node.plan_key,

@@ -4,6 +4,7 @@ With both roles the engine samples from the very tensors that the learner change
 before it next generates. Nothing that came from a peer is decoded here but text, and no failure of a checkpoint undoes an update.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +15,6 @@ from transformers import PreTrainedModel
 from swarmd.clients.events import CheckpointSkipped, OptimizerRestarted, PolicyEvent
 from swarmd.clients.policy import (
     Generated,
-    OwnCompletion,
     PolicyInfo,
     PolicyOps,
     Published,
@@ -27,9 +27,10 @@ from swarmd.clients.policy import (
 from swarmd.config import Config
 from swarmd.errors import ChildDied, StateError, SwarmdError
 from swarmd.experience.rollouts import ScoredRollout
+from swarmd.policy.answers import answers_of
 from swarmd.policy.faults import loses_device
 from swarmd.policy.generation.choose import open_engine
-from swarmd.policy.generation.engine import Engine, Sampled, Sampling
+from swarmd.policy.generation.engine import Engine, Sampling
 from swarmd.policy.generation.shared_weights import load_beside, policy_in
 from swarmd.policy.model.loading import context_tokens_max, load_tokeniser
 from swarmd.policy.model.tokenise import Tokeniser
@@ -55,6 +56,7 @@ class PolicyService(PolicyOps):
         roles: `generate`, `update`, or both.
         config: the node's `Config`, in JSON.
         checkpoints_dir: None for a node that keeps no checkpoints.
+        published_dir: where weights are handed over; a process that only generates begins with those that lie there.
         devices: those that the update spreads over, `device` the first; `device` alone when empty.
         plan: the memory plan to begin with.
         plans: all that this device has; see `planned.plans_of`.
@@ -72,6 +74,7 @@ class PolicyService(PolicyOps):
         device: str,
         config: str,
         checkpoints_dir: str | None,
+        published_dir: str | None = None,
         devices: Sequence[str] = (),
         plan: str = "auto",
         plans: Sequence[str] = (),
@@ -87,6 +90,7 @@ class PolicyService(PolicyOps):
         self._plan, self._plan_key = plan, plan_key
         self._plans = plans_of(self._config, plans, device)
         self._checkpoints = Path(checkpoints_dir) if checkpoints_dir else None
+        self._published = Path(published_dir) if published_dir else None
         self._saving = Saving(self._checkpoints, self._config.checkpoint.keep) if self._checkpoints else None
         self._release = self._saving.release if self._saving else lambda: None
         self._version = 0
@@ -133,6 +137,9 @@ class PolicyService(PolicyOps):
             )
         if self._checkpoints:
             self._found = self._resume(self._checkpoints)
+        if self._learner is None and self._published and (newest := weights.newest_version(self._published)):
+            with contextlib.suppress(StateError):  # superseded meanwhile: the next version is on its way
+                self._take(*newest)
         return self.about()
 
     def about(self) -> PolicyInfo:
@@ -165,7 +172,7 @@ class PolicyService(PolicyOps):
             sampled_RG = self._engine.generate(prompt_ids, sampling)
         return Generated(
             policy_version=self._version,
-            completions_RG=[[self._completion(sampled) for sampled in row] for row in sampled_RG],
+            completions_RG=answers_of(self._tokeniser, sampled_RG),
             num_prompt_tokens=sum(map(len, prompt_ids)),
             seconds=time.perf_counter() - started,
             seconds_weight_sync=sync_s,
@@ -289,12 +296,3 @@ class PolicyService(PolicyOps):
         if self._learner is None:
             raise SwarmdError("this policy process does not update", f"its roles are {sorted(self._roles)}")
         return self._learner
-
-    def _completion(self, sampled: Sampled) -> OwnCompletion:
-        return OwnCompletion(
-            text=self._tokeniser.text(sampled.ids),
-            finished=sampled.finished,
-            token_ids=tuple(sampled.ids),
-            logprob_sum=sampled.logprob_sum,
-            token_logps=tuple(sampled.logps),
-        )

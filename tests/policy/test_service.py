@@ -3,6 +3,7 @@
 import json
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,23 @@ def test_weights_travel_from_the_learner_to_a_generator(model_dir: Path, tmp_pat
     generator.load_weights(*published)
     assert generator.about().policy_version == 1
     assert not changed(parameters(learner), parameters(generator))
+
+
+def test_a_generator_begins_with_what_the_last_one_was_handed_and_not_with_an_older_checkpoint(
+    model_dir: Path, tmp_path: Path
+) -> None:
+    saved, published = tmp_path / "saved", tmp_path / "published"
+    learner = started(model_dir, roles=("update",), checkpoints=saved)
+    wire = own_rollout(started(model_dir, roles=("generate",)), "one?")
+    learner.update([wire], round=1, state={}, save="now")
+    learner.update([wire], round=2, state={}, save="no")
+    generator = partial(started, model_dir, roles=("generate",), checkpoints=saved, published=published)
+    assert generator().about().policy_version == 1
+    learner.publish_weights(str(published))
+    assert generator().about().policy_version == 2
+    assert not changed(parameters(learner), parameters(generator()))
+    (published / "version-00000002" / "model.safetensors").unlink()  # superseded at this very moment
+    assert generator().about().policy_version == 1
 
 
 def test_weights_of_another_model_leave_the_generator_as_it_was(

@@ -64,6 +64,12 @@ def save_weights(model: nn.Module, directory: Path, version: int) -> Path:
     return target
 
 
+def newest_version(directory: Path) -> tuple[Path, int] | None:
+    """The folder that `save_weights` wrote last, and its version."""
+    found = max(directory.glob("version-*"), default=None)
+    return None if found is None else (found, int(found.name.partition("-")[2]))
+
+
 def load_weights(model: nn.Module, path: Path) -> None:
     """Copy the tensors of `path` (a file, or a folder holding model.safetensors) into `model`; adapters lose their effect.
 
