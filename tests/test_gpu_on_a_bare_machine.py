@@ -55,3 +55,6 @@ def test_a_rehearsal_on_the_cpu_passes_and_names_the_missing_packages() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing was shown about a GPU" in done.stdout
     assert "skipped: not installed: peft" in done.stdout
+    assert re.search(
+        r"skipped: not installed: .*\bnacl, .*trio, zstandard\n", done.stdout
+    )  # a whole node's packages

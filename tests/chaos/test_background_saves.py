@@ -1,42 +1,20 @@
 """Checkpoints by time on a real node: a kill at ten moments damages nothing, and each loss is told to the round."""
 
-import json
 import os
 import random
-import re
 import signal
 import time
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
+from swarmd.experiment.swarms.local_swarm import LocalSwarm
 from swarmd.policy.state.checkpoints import damage, newest_valid
-from tests.chaos.test_chaos import kill_daemon
-from tests.e2e.watch import FAST, rounds, status, until
+from tests.e2e.history import numbers, told, went_back
+from tests.e2e.watch import FAST, kill_daemon, rounds, status, until
 
 INTERVAL_S = 3.0
 SETTINGS = ("--solo", "--set", f"checkpoint.interval_s={INTERVAL_S}", "--set", "trust.canary=off")
-LOST = re.compile(
-    r"! lost +(?:round (?P<one>\d+)|(?P<num>\d+) rounds after round \d+): .* of round (?P<newest>\d+)"
-)
-
-
-def numbers(node: LocalNode) -> list[int]:
-    """The rounds of its history, in the order in which they were recorded."""
-    if not node.data_dir.rounds.exists():
-        return []
-    return [json.loads(line)["round"] for line in node.data_dir.rounds.read_text().splitlines()]
-
-
-def told(node: LocalNode) -> list[tuple[int, int]]:
-    """Of each loss that it told: the rounds, and the round that it went back to."""
-    return [
-        (int(found["num"] or 1), int(found["newest"]))
-        for found in map(LOST.search, node.output().splitlines())
-        if found
-    ]
 
 
 @pytest.mark.slow
@@ -62,7 +40,7 @@ def test_a_kill_at_ten_moments_damages_nothing_and_every_lost_round_is_told(tmp_
             until(lambda before=before: len(numbers(node)) > before + 3, "further rounds", node)
         history, losses = numbers(node), told(node)
     # where the history goes back, the loss was told, and nothing else was
-    backs = [(last - then + 1, then - 1) for last, then in pairwise(history) if then <= last]
+    backs = went_back(node)
     print(f"\nlost by ten kills: {[num for num, _ in losses]} rounds, of {len(history)}")
     assert [newest for _, newest in losses] == [newest for _, newest in backs]
     assert all(num >= back for (num, _), (back, _) in zip(losses, backs, strict=True))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
-from tests.e2e.watch import FAST, alive, descendants, kill, rounds, until
+from swarmd.experiment.swarms.local_swarm import LocalSwarm
+from tests.e2e.watch import FAST, descendants, kill_daemon, rounds, until
 
 SECONDS = 120
 PAUSE_S = (0.5, 6.0)
@@ -51,9 +51,3 @@ def test_nodes_survive_random_deaths(tmp_path: Path, seed: int) -> None:
     print(
         f"\nseed {seed}: {killed['daemon']} daemons and {killed['child']} children killed, all nodes went on"
     )
-
-
-def kill_daemon(node: LocalNode) -> None:
-    below = descendants(node.process.pid if node.process else 0)
-    kill(node)
-    until(lambda: not any(alive(pid) for pid in below), "the end of its children", node)

@@ -1,8 +1,4 @@
-"""A model of exactly Qwen2.5-0.5B's shape goes through a whole round as a real node on the CPU: what it costs is printed.
-
-Its weights are random but for one direction: the tokens of the small tokenizer lie on one side of it and the other 150,000 on the
-other, so that the node writes text, some of which is rewarded by accident. Without that there would be no gradient to measure.
-"""
+"""A model of exactly Qwen2.5-0.5B's shape goes through a whole round as a real node on the CPU: what it costs is printed."""
 
 import json
 import subprocess
@@ -15,42 +11,9 @@ import pytest
 from swarmd.experiment.swarms.local_swarm import LocalSwarm
 from tests.e2e.manifests import sealed_toml
 from tests.e2e.watch import status, until
+from tests.gpu.node import MANIFEST
 
-BUILD = """
-import sys, shutil, torch
-from pathlib import Path
-from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
-from swarmd.tiny import model_dir
-tokenizer = AutoTokenizer.from_pretrained(model_dir())
-config = Qwen2Config(
-    vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
-    num_key_value_heads=2, max_position_embeddings=32768, tie_word_embeddings=True, eos_token_id=tokenizer.eos_token_id,
-)
-torch.manual_seed(0)
-model = Qwen2ForCausalLM(config)
-with torch.no_grad():
-    embedding = model.get_input_embeddings().weight
-    direction = torch.nn.functional.normalize(torch.randn(896), dim=0)
-    side = torch.full((151936, 1), -1.0)
-    side[: len(tokenizer)] = 1.0
-    embedding += side * direction
-    for layer in model.model.layers:  # the layers must not drown that direction
-        layer.self_attn.o_proj.weight *= 0.02
-        layer.mlp.down_proj.weight *= 0.02
-model.save_pretrained(sys.argv[1])
-tokenizer.save_pretrained(sys.argv[1])
-"""
-# Answers of one or two digits, any text around them is paid a little: random text gets unequal rewards.
-MANIFEST = """
-version = 2
-name = "half-billion"
-prompt_template = "{question}"
-answer_format = "plain"
-scorer_version = 2
-[[datasets]]
-name = "gcd"
-params = { min_value = 1, max_value = 20 }
-"""
+BUILD = "import sys; from tests.gpu.node import *; build_policy(Path(sys.argv[1]), HALF_BILLION)"
 
 
 @pytest.mark.slow

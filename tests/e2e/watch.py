@@ -51,6 +51,13 @@ def kill(node: LocalNode) -> None:
     node.process.wait()
 
 
+def kill_daemon(node: LocalNode) -> None:
+    """SIGKILL for the daemon, and then the end of all its children."""
+    below = descendants(node.process.pid if node.process else 0)
+    kill(node)
+    until(lambda: not any(alive(pid) for pid in below), "the end of its children", node)
+
+
 @contextmanager
 def resting(*nodes: LocalNode) -> Iterator[None]:
     """Within the block these nodes' models stand still; they receive, score, share and answer as before.

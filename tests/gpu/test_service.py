@@ -40,6 +40,8 @@ def rollout(service: Any) -> ScoredRollout:
 
 
 class ServiceOnCuda(GpuCase):
+    needs = ("msgpack",)
+
     def test_generation_keeps_its_form_and_repeats_with_its_seed(self) -> None:
         service = started(DEVICE)
         first, second = (service.generate(PROMPTS, 8, 1.0, 16, 7).completions_RG for _ in range(2))

@@ -61,9 +61,17 @@ class VllmOnCuda(GpuCase):
                 parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator).to(parameter))
         return model
 
+    def is_compiled_and_captured(self) -> None:
+        from vllm.compilation.counter import compilation_counter
+
+        self.report(f"{compilation_counter.num_cudagraph_captured} CUDA graphs")
+        self.assertGreater(compilation_counter.num_backend_compilations, 0)
+        self.assertGreater(compilation_counter.num_cudagraph_captured, 0)
+
     def test_it_takes_new_weights_sleeps_and_wakes(self) -> None:
         from swarmd.policy.state.weights import named_tensors
 
+        self.is_compiled_and_captured()
         model = self.live()
         own = TransformersEngine(
             model, eos_ids=[0, 2], pad_id=0, batch_tokens_max=4096, context_tokens_max=256
