@@ -45,10 +45,12 @@ def stop(node: NodeOptions, evaluate: bool) -> None:
 @pass_node
 def healthcheck(node: NodeOptions) -> None:
     """For scripts and containers: exit 0 healthy, 1 not, 3 not running."""
-    document = node.ask("/v1/status")
-    down = [name for name, worker in document["workers"].items() if not worker["up"]]
-    click.echo(printable(f"not healthy: {', '.join(down)} down") if down else "healthy")
-    sys.exit(1 if down else 0)
+    findings = node.ask("/v1/status")["health"]
+    bad = [finding for finding in findings if finding["unhealthy"]]
+    for finding in bad or findings:
+        click.echo(printable(f"{finding['code']}: {finding['text']} {finding['fix']}", 300))
+    click.echo("not healthy" if bad else "healthy")
+    sys.exit(1 if bad else 0)
 
 
 def id_screen(document: dict[str, Any]) -> str:

@@ -1,15 +1,13 @@
-"""Observe: the loop's own lag every second, and what the buffer, the network and the disk look like every other second.
+"""Observe: what the buffer, the network and the children look like, every other second.
 
 Looks only; nothing here decides anything.
 """
 
 import heapq
 import logging
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import trio
 
@@ -25,29 +23,19 @@ from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import peer_id_of
 
 log = logging.getLogger(__name__)
-LAG_INTERVAL_S = 1.0
 LOOK_INTERVAL_S = 2.0
 # Authors named in the status, those who hold most. A buffer full of single rollouts of 20,000 identities would else cost 180 ms of
 # the daemon's loop at every look, and a status of megabytes.
 AUTHORS_SHOWN = 1000
 
 
-async def measure_lag(metrics: Metrics) -> None:
-    """How late a 1 s timer is: what a gossip heartbeat in this loop would have suffered."""
-    while True:
-        before = trio.current_time()
-        await trio.sleep(LAG_INTERVAL_S)
-        metrics.loop_lag.observe(max(0.0, trio.current_time() - before - LAG_INTERVAL_S))
-
-
 @dataclass
 class Observe:
-    """Copies counts of the buffer, the network child, the workers and the disk into metrics and status."""
+    """Copies counts of the buffer, the network child and the workers into metrics and status."""
 
     network: Network | None
     counts: Callable[[], BufferCounts]
     run_blocking: RunBlocking
-    root: Path
     workers_up: Callable[[], dict[str, bool]]
     history: History
     shown: Shown
@@ -63,9 +51,10 @@ class Observe:
         metrics = self.metrics
         try:
             self._buffer(await self.run_blocking(self.counts))
+            self.shown.buffer_error = None
         except LocalError as error:
             log.warning("the buffer cannot be looked at: %s", error)
-        metrics.disk_free.set(shutil.disk_usage(self.root).free)
+            self.shown.buffer_error = error
         for worker, up in self.workers_up().items():
             metrics.worker_up.labels(worker).set(up)
         if self.network is not None:

@@ -61,8 +61,8 @@ class CanaryShown:
 
 @dataclass
 class Shown:
-    """`dropped` are batches that `ingest` left unscored, by reason. The errors of `generate` and of the last checkpoint stand until
-    a generation and a checkpoint succeed.
+    """`dropped` are batches that `ingest` left unscored, by reason. The errors of `generate`, of the last checkpoint and of the
+    last look at the buffer stand until the next one succeeds.
     """
 
     network: NetworkShown = field(default_factory=NetworkShown)
@@ -72,3 +72,4 @@ class Shown:
     dropped: Counter[str] = field(default_factory=Counter)
     generate_error: SwarmdError | None = None
     checkpoint_error: SwarmdError | None = None
+    buffer_error: SwarmdError | None = None

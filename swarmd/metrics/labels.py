@@ -51,3 +51,29 @@ REFUSED = ("connection", "message")
 EFFECTIVE_OF = ("buffer", "rounds")
 FINISHES = ("stop", "length")
 TOKEN_KINDS = ("prompt", "completion")
+
+# Codes of what can be wrong (`swarmd.node.health`): those with which a node does not do its work, or loses it, and the others.
+UNHEALTHY = (
+    "stalled",
+    "worker_restarting",
+    "worker_silent",
+    "worker_unstable",
+    "generation_failing",
+    "buffer_failing",
+    "checkpoint_failing",
+    "unsaved",
+    "disk_low",
+    "disk_read_only",
+    "disk_failing",
+    "clock_off",
+    "nothing_accepted",
+)
+HEALTH_CODES = (
+    *UNHEALTHY,
+    "no_peers",
+    "bootstrap_wrong_peer",
+    "slow_update",
+    "canary_fell",
+    "others_kept_out",
+    "loop_lag",
+)

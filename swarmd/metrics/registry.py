@@ -15,6 +15,7 @@ from swarmd import __version__
 from swarmd.metrics.labels import (
     CONTROL_ENDS,
     CONTROL_SOCKETS,
+    HEALTH_CODES,
     PHASES,
     RESTART_REASONS,
     STATE_FILES,
@@ -90,7 +91,11 @@ class Metrics(SwarmMetrics, TrainingMetrics):
         self.node_info = self._gauge(
             "node_info", "Constant 1; this node's own id, model and swarm.", "peer_id", "model", "swarm"
         )
-        self.ready = self._gauge("ready", "1 once the workers are up and the buffer is open.")
+        self.ready = self._gauge("ready", "1 while all workers are up.")
+        self.healthy = self._gauge(
+            "healthy", "1 while the node does its work: what `swarmd healthcheck` asks."
+        )
+        self.health = self._gauge("health", "1 for each thing that is wrong now.", code=HEALTH_CODES)
         self.worker_up = self._gauge(
             "worker_up", "1 while the child process is there to be called.", worker=WORKERS
         )

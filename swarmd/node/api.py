@@ -17,6 +17,7 @@ from swarmd.loops.bans import Bans
 from swarmd.loops.ports import NowMs
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
+from swarmd.node.health import Health
 from swarmd.node.status import SCHEMA, About, id_document, peers_document, status_document
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import validate
@@ -43,6 +44,7 @@ class Api:
     now_ms: NowMs
     manifest: Manifest
     bans: Bans
+    health: Health
     _written: bytes = field(init=False, default=b"")  # /metrics
     _written_s: float = field(init=False, default=-math.inf)
 
@@ -86,7 +88,9 @@ class Api:
         return replace(about, addresses=tuple(network.addresses)) if network else about
 
     async def _status(self, request: Request) -> Response:
-        return as_json(status_document(self.about(), self.progress, self.children, self.now_ms()))
+        return as_json(
+            status_document(self.about(), self.progress, self.children, self.now_ms(), self.health.findings)
+        )
 
     async def _peers(self, request: Request) -> Response:
         return as_json(peers_document(self.progress, self.bans.standing_of))
@@ -182,7 +186,10 @@ class Api:
         return Response(self._written, content_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _healthz(self, request: Request) -> Response:
-        return Response(b"ok\n")
+        if self.health.healthy:
+            return Response(b"ok\n")
+        codes = [finding.code for finding in self.health.findings if finding.unhealthy]
+        return Response(f"not healthy: {', '.join(codes)}\n".encode(), 503)
 
     async def _readyz(self, request: Request) -> Response:
         down = [name for name, child in self.children.items() if not child.up]

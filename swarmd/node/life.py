@@ -25,7 +25,6 @@ from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.fair.inbox import Inbox
 from swarmd.files.datadir import DataDir, Lock
 from swarmd.loops.answers import OwnRollouts
-from swarmd.loops.observe import measure_lag
 from swarmd.loops.ports import Say
 from swarmd.loops.share import OUTBOX_MAX
 from swarmd.loops.training import lost_line
@@ -33,6 +32,7 @@ from swarmd.node.api import Api
 from swarmd.node.checkpoints import last_round
 from swarmd.node.children import child_specs, summary
 from swarmd.node.events import heard
+from swarmd.node.health import Health
 from swarmd.node.parts import Node, build
 from swarmd.node.status import About
 from swarmd.node.wiring import make_bans, make_generate, make_ingest, make_observe, make_share, make_update
@@ -99,6 +99,9 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     children = _make_children(node, model_dir, ingest)
     node.children.update(children)
     bans = make_bans(node)
+    health = Health(
+        node.progress, children, node.pace, node.metrics, node.data_dir.root, node.config.swarm.solo
+    )
     api = Api(
         _about(node, f"http://{host}:{port}/metrics"),
         node.children,
@@ -107,6 +110,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
         node.now_ms,
         node.manifest,
         bans,
+        health,
     )
     async with trio.open_nursery() as processes:
         processes.start_soon(_signals, node, processes.cancel_scope)
@@ -114,14 +118,13 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
         for_probes = Service(router(api.public_routes()), gate=gate_of(frozenset({host.lower()})))
         processes.start_soon(serve, unix, for_operator, partial(node.metrics.count_connection, "unix"))
         processes.start_soon(serve, tcp, for_probes, partial(node.metrics.count_connection, "tcp"))
-        processes.start_soon(measure_lag, node.metrics)
+        processes.start_soon(health.run)
         processes.start_soon(bans.run)
         await _start_children(node, children, processes)
         node.metrics.node_info.labels(
             node.identity.peer_id, node.config.policy.model, node.manifest.name
         ).set(1)
         settle()
-        node.metrics.ready.set(1)
         node.say(
             f"Running. look: swarmd status --data-dir {node.data_dir.root}   stop: Ctrl-C (twice: at once)\n"
         )

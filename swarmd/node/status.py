@@ -1,14 +1,14 @@
 """The documents that a person or program sees of the loops: status, peers, identity. Schema version 1."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from swarmd import __version__
 from swarmd.clients.worker import Worker
-from swarmd.errors import DiskFull
 from swarmd.loops.progress import Progress
 from swarmd.loops.record import mean
 from swarmd.loops.shown import NetworkShown
+from swarmd.node.findings import Finding
 from swarmd.protocol.rules import Verdict
 
 SCHEMA = 1
@@ -39,7 +39,11 @@ class About:
 
 
 def status_document(
-    about: About, progress: Progress, workers: Mapping[str, Worker], now_ms: int
+    about: About,
+    progress: Progress,
+    workers: Mapping[str, Worker],
+    now_ms: int,
+    findings: Sequence[Finding] = (),
 ) -> dict[str, object]:
     """`/v1/status`: one screen of what the node is and does."""
     history, shown = progress.history, progress.shown
@@ -94,55 +98,8 @@ def status_document(
         "sandbox": about.sandbox,
         "data_dir": about.data_dir,
         "metrics": about.metrics_url,
-        "health": health(about, progress, workers),
+        "health": [finding.to_document() for finding in findings],
     }
-
-
-def health(about: About, progress: Progress, workers: Mapping[str, Worker]) -> list[dict[str, str]]:
-    """Warnings with a code, what is the matter, and what to do. Empty when all is well."""
-    warnings, shown = [], progress.shown
-    if not about.solo and not shown.network.peers:
-        warnings.append(
-            _warning(
-                "no_peers", "No peer is connected.", "Check --bootstrap; training goes on with own rollouts."
-            )
-        )
-    stats = shown.network.stats
-    for address, state in stats.bootstrap.items() if stats else ():
-        if state == "wrong_peer_id":
-            text = f"Another node than named answers at {address}."
-            warnings.append(
-                _warning("bootstrap_wrong_peer", text, "The list is stale, or somebody stands in between.")
-            )
-    warnings += [
-        _warning(
-            "worker_restarting",
-            f"The {name} process is being replaced.",
-            f"See {about.data_dir}/logs/{name}.log.",
-        )
-        for name, worker in workers.items()
-        if not worker.up
-    ]
-    if error := shown.generate_error:
-        text = f"The last generation was lost: {error.what}."
-        warnings.append(_warning("generation_failing", text, error.fix or "It is tried again."))
-    all_stats = (done.updated.stats for done in reversed(progress.history.rounds))
-    last = next((stats for stats in all_stats if stats and stats.num_steps), None)
-    if last and last.slow_cost is not None:
-        text = f"Updates are slow, {last.slow_cost:.1f} times the tokens go through the model: {last.self_check}."
-        warnings.append(_warning("slow_update", text, "Models like Qwen2.5 and Llama train faster."))
-    if shown.canary.fell:
-        fix = "docs/guards.md says what to look at; experience.mix = I/0 shuts others out."
-        warnings.append(_warning("canary_fell", shown.canary.fell, fix))
-    if shown.canary.kept_out:
-        warnings.append(
-            _warning("others_kept_out", shown.canary.kept_out, "It ends by itself; see docs/guards.md.")
-        )
-    if error := shown.checkpoint_error:
-        code = "disk_low" if isinstance(error, DiskFull) else "checkpoint_failing"
-        text = f"The last checkpoint was not written: {error.what}. Training goes on."
-        warnings.append(_warning(code, text, error.fix or error.why))
-    return warnings
 
 
 def _network_stats(network: NetworkShown) -> dict[str, object]:
@@ -150,10 +107,6 @@ def _network_stats(network: NetworkShown) -> dict[str, object]:
         return {}
     num = {"accepted": Verdict.ACCEPT, "ignored": Verdict.IGNORE, "rejected": Verdict.REJECT}
     return {**network.stats.to_document(), **{name: network.num(verdict) for name, verdict in num.items()}}
-
-
-def _warning(code: str, text: str, fix: str) -> dict[str, str]:
-    return {"code": code, "text": text, "fix": fix}
 
 
 def peers_document(progress: Progress, standing_of: Callable[[str], str]) -> dict[str, object]:

@@ -246,7 +246,6 @@ def make_observe(node: Node) -> Observe:
         network=node.network,
         counts=node.buffer.counts,
         run_blocking=node.run_blocking,
-        root=node.data_dir.root,
         workers_up=lambda: {name: child.up for name, child in node.children.items()},
         history=node.progress.history,
         shown=node.progress.shown,

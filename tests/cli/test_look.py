@@ -17,6 +17,7 @@ from swarmd.cli.printable import printable
 from swarmd.control import client
 from swarmd.errors import NotRunning, SwarmdError
 from swarmd.loops.shown import BufferShown
+from swarmd.node.findings import Finding
 from swarmd.node.status import id_document, peers_document, status_document
 from tests.cli.fake_daemon import Answers, fake_daemon
 from tests.loops.fakes import MS, a_round, peer_row
@@ -74,7 +75,8 @@ def test_the_status_fits_on_one_screen(tmp_path: Path) -> None:
 
 
 def test_the_status_of_a_node_that_has_just_started(tmp_path: Path) -> None:
-    said = ask(tmp_path, {"GET /v1/status": (200, status_document(ABOUT, progress(), UP, MS))}, "status")
+    document = status_document(ABOUT, progress(), UP, MS, [Finding("no_peers", "None.", "Wait.")])
+    said = ask(tmp_path, {"GET /v1/status": (200, document)}, "status")
     assert said.exit_code == 0
     assert "own -    external -" in said.output
     assert "Health   ! no_peers" in said.output
@@ -155,12 +157,17 @@ def test_a_stop_is_asked_for_once(tmp_path: Path, arguments: list[str], query: s
     assert asked == [f"POST /v1/stop?{query}"]
 
 
-@pytest.mark.parametrize(("up", "code"), [(True, 0), (False, 1)])
-def test_a_script_learns_whether_the_node_is_well(tmp_path: Path, up: bool, code: int) -> None:
-    document = status(workers={"scorer": {"up": up}, "network": {"up": True}})
-    said = ask(tmp_path, {"GET /v1/status": (200, document)}, "healthcheck")
-    assert said.exit_code == code
-    assert said.output == ("healthy\n" if up else "not healthy: scorer down\n")
+@pytest.mark.parametrize(
+    ("code", "exit_code", "last"),
+    [("stalled", 1, "not healthy"), ("no_peers", 0, "healthy"), (None, 0, "healthy")],
+)
+def test_a_script_learns_whether_the_node_is_well(
+    tmp_path: Path, code: str | None, exit_code: int, last: str
+) -> None:
+    found = [Finding(code, "It is so.", "Mend it.").to_document()] if code else []
+    said = ask(tmp_path, {"GET /v1/status": (200, status(health=found))}, "healthcheck")
+    assert said.exit_code == exit_code
+    assert said.output.splitlines() == [*([f"{code}: It is so. Mend it."] if code else []), last]
 
 
 @pytest.mark.parametrize("command", ["status", "peers", "id", "stop", "healthcheck"])

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +13,12 @@ import trio.testing
 from swarmd.clients.policy import Generated
 from swarmd.errors import ChildDied, DiskFull, LocalError
 from swarmd.loops.answers import OwnRollouts
-from swarmd.node.status import health
+from swarmd.node.findings import at_a_glance
 from swarmd.protocol.rules import validate
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.types import COMPLETION_BYTES_MAX, RolloutBatch
 from tests.loops.fakes import BAD, GOOD, MS
 from tests.loops.parts import MANIFEST, ME, Loops
-from tests.node.test_status import ABOUT
 
 NONE_HELD_OUT = MANIFEST.model_copy(update={"held_out_per_mille": 0})
 HALF_HELD_OUT = MANIFEST.model_copy(update={"held_out_per_mille": 500})
@@ -126,12 +126,18 @@ async def test_the_operator_sees_failing_generation_until_it_works(
     loops.generator.fail("generate", LocalError("CUDA error", fix="reboot"))
     with trio.move_on_after(0.5):
         await loops.generate().run()
-    (warning,) = [w for w in health(ABOUT, loops.progress, {}) if w["code"] == "generation_failing"]
-    assert "CUDA error" in warning["text"]
-    assert warning["fix"] == "reboot"
+    (warning,) = [
+        w
+        for w in at_a_glance(loops.progress, {}, solo=False, logs=Path("logs"))
+        if w.code == "generation_failing"
+    ]
+    assert "CUDA error" in warning.text
+    assert warning.fix == "reboot"
     with trio.move_on_after(5):
         await loops.generate().run()
-    assert "generation_failing" not in {w["code"] for w in health(ABOUT, loops.progress, {})}
+    assert "generation_failing" not in {
+        w.code for w in at_a_glance(loops.progress, {}, solo=False, logs=Path("logs"))
+    }
 
 
 async def test_our_own_mistakes_are_not_retried() -> None:

@@ -9,12 +9,11 @@ import trio.testing
 from swarmd.clients.network import Network
 from swarmd.errors import ChildDied, StateError
 from swarmd.experience.buffer import BufferCounts
-from swarmd.loops.observe import AUTHORS_SHOWN, Observe, measure_lag
+from swarmd.loops.observe import AUTHORS_SHOWN, Observe
 from swarmd.loops.shown import NetworkShown
-from swarmd.metrics import Metrics
 from swarmd.protocol.rules import Verdict
 from swarmd.protocol.signing import peer_id_of
-from tests.loops.parts import OTHER, Loops, inline, value
+from tests.loops.parts import OTHER, Loops, inline
 
 COUNTS = BufferCounts(5, 3, 1000, {OTHER.public_key: 5})
 
@@ -24,7 +23,6 @@ def observe(loops: Loops, folder: Path, *, alone: bool = False) -> Observe:
         network=None if alone else Network(loops.network),
         counts=lambda: COUNTS,
         run_blocking=inline,
-        root=folder,
         workers_up=lambda: {"scorer": True, "network": False},
         history=loops.progress.history,
         shown=loops.progress.shown,
@@ -39,7 +37,6 @@ async def test_counts_reach_metrics_and_status(tmp_path: Path) -> None:
     assert loops.progress.shown.buffer.by_author == {peer_id_of(OTHER.public_key): 5}
     assert loops.count("p2p_peers", direction="outbound") == 1
     assert (loops.count("worker_up", worker="scorer"), loops.count("worker_up", worker="network")) == (1, 0)
-    assert loops.count("state_disk_free_bytes") > 0
 
 
 async def test_a_node_alone_has_no_network_to_look_at(tmp_path: Path) -> None:
@@ -105,14 +102,10 @@ async def test_a_buffer_that_cannot_be_read_ends_nothing(tmp_path: Path) -> None
     look.counts = broken
     await look.once()
     assert loops.count("p2p_peers", direction="outbound") == 1
-
-
-async def test_lag_is_what_a_timer_was_late(autojump_clock: trio.testing.MockClock) -> None:
-    metrics = Metrics()
-    with trio.move_on_after(10.5):
-        await measure_lag(metrics)
-    assert value(metrics, "loop_lag_seconds_count") == 10
-    assert value(metrics, "loop_lag_seconds_bucket", le="0.001") == 10
+    assert loops.progress.shown.buffer_error is not None
+    look.counts = lambda: COUNTS
+    await look.once()
+    assert loops.progress.shown.buffer_error is None
 
 
 async def test_of_a_flood_of_authors_those_who_hold_most_are_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +15,10 @@ from swarmd.errors import ChildDied, DiskFull, Failure, LocalError, OutOfMemory
 from swarmd.experience.buffer import Sample
 from swarmd.experience.fitting import EXTERNAL_BYTES_MAX
 from swarmd.experience.rollouts import ScoredCompletion
-from swarmd.node.status import health
+from swarmd.node.findings import at_a_glance
 from swarmd.protocol.signing import peer_id_of
 from tests.loops.fakes import a_round
 from tests.loops.parts import MANIFEST, OTHER, Loops, external_rollout, own_batch
-from tests.node.test_status import ABOUT
 
 
 async def one_round(loops: Loops, **settings: Any) -> dict[str, Any]:
@@ -29,7 +29,7 @@ async def one_round(loops: Loops, **settings: Any) -> dict[str, Any]:
 
 
 def codes(loops: Loops) -> set[str]:
-    return {warning["code"] for warning in health(ABOUT, loops.progress, {})}
+    return {warning.code for warning in at_a_glance(loops.progress, {}, solo=False, logs=Path("logs"))}
 
 
 async def test_a_round_is_own_and_external_rollouts() -> None:

@@ -18,6 +18,7 @@ from swarmd.protocol.signing import Identity, peer_id_of
 from swarmd.protocol.types import Completion, Rollout, RolloutBatch
 from tests.loops.fakes import MS, FakeNetwork, FakePolicy, a_round
 from tests.loops.parts import MANIFEST, ME, OTHER, Loops, value
+from tests.node.test_health import health_of
 from tests.node.test_status import ABOUT, FakeChild, progress, with_peers
 
 STARTED = {
@@ -37,6 +38,7 @@ def api(info: dict[str, Any] = STARTED, at: Any = None) -> Api:
         lambda: MS,
         MANIFEST,
         Loops().bans(),
+        health_of(at or with_peers(), workers=children),
     )
 
 
