@@ -20,16 +20,19 @@ def doctor() -> None:
 def gpu(node: NodeOptions, as_json: bool) -> None:
     """Whether a model would run on this machine's GPU: driver, card, memory, packages, and what to mend."""
     from swarmd.errors import NoDevice
+    from swarmd.node.memory_plan import say_toolchain
     from swarmd.policy.model import devices, packages
     from swarmd.policy.plans.room import look
 
-    machine, device, refusal = devices.look(), "", None
+    config, machine, device, refusal = node.config(), devices.look(), "", None
+    compiler = list[str]()
     try:
-        device = devices.resolve_device(node.config().policy.device, "", machine=machine)
+        device = devices.resolve_device(config.policy.device, "", machine=machine)
     except NoDevice as error:
         refusal = error
     room = look(device) if device.startswith("cuda") else None
     lost = packages.missing() if room else {}
+    say_toolchain(config, device, compiler.append)
     if as_json:
         free = room.free_bytes if room else None
         document = {
@@ -39,6 +42,7 @@ def gpu(node: NodeOptions, as_json: bool) -> None:
             "trouble": refusal.why if refusal else "",
             "free_bytes": free,
             "missing": lost,
+            "compiler": compiler,
         }
         click.echo(json.dumps(document, indent=2))
     else:
@@ -50,6 +54,8 @@ def gpu(node: NodeOptions, as_json: bool) -> None:
             click.echo(f"free memory {told}")
         for name, loss in lost.items():
             click.echo(f"! without {name}: {loss}; {packages.INSTALL}")
+        for line in compiler:
+            click.echo(line)
         if device:
             click.echo(f"-> device {device}")
     if refusal:

@@ -20,6 +20,7 @@ from swarmd.node.children import Placement
 from swarmd.policy.model.folder import ResolvedModel
 from swarmd.policy.model.packages import INSTALL, missing, vllm_build
 from swarmd.policy.model.resolve import TINY
+from swarmd.policy.model.toolchain import toolchain_trouble
 from swarmd.policy.plans.choice import NOT_ASKED, Choice, choose, price
 from swarmd.policy.plans.ladder import installed, ladder
 from swarmd.policy.plans.larger import LargerRound
@@ -141,6 +142,7 @@ def begin(config: Config, model: ResolvedModel, placement: Placement, state: Sta
     """
     if placement.update.startswith("cuda"):
         require_packages(config, say)
+    say_toolchain(config, placement.generation, say)
     choice = memory_choice(config, model, placement)
     if choice is None:
         say(f"! memory     {model.name} does not tell its sizes: what it needs is not known")
@@ -175,6 +177,14 @@ def require_packages(config: Config, say: Say) -> None:
         )
     for name, loss in lost.items():
         say(f"! packages   without {name}: {loss}; {INSTALL}")
+
+
+def say_toolchain(config: Config, device: str, say: Say) -> None:
+    """Say what vLLM would miss of the system where it would generate on a GPU."""
+    if device.startswith("cuda") and _engine_of(config, device) == "vllm":
+        what, fix = toolchain_trouble()
+        if what:
+            say(f"! compiler   vLLM will not start without {what}; {fix}")
 
 
 def memory_choice(
