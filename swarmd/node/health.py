@@ -94,6 +94,7 @@ class Health:
         """One look; what begins and ends is logged, and the metrics are set."""
         now_s = self._now_s()
         self._lags.add(now_s, lag_s)
+        self._since_s += lag_s  # nobody did anything while this process did not run
         before = {finding.code for finding in self.findings}
         glance = at_a_glance(self.progress, self.workers, solo=self.solo, logs=self.root / "logs")
         found = [*glance, *self._stalled(now_s), *self._unstable(now_s), *self._unsaved(now_s)]

@@ -28,7 +28,7 @@ _REASONS = {-signal.SIGKILL: "killed", OutOfMemory.exit_code: "memory"}  # by th
 _READ_BYTES = 1 << 18
 # A child answers a ping whatever it is working at: its socket has a thread, or the event loop. One that does not is stopped, or the
 # machine swaps. Together they leave a quarter of a minute to be back within a minute and a half of a stop.
-PING_EVERY_S, PING_S_MAX = 10.0, 40.0
+PING_EVERY_S, PING_S_MAX, PING_STEP_S = 10.0, 40.0, 1.0
 # A child's socket is read by a thread of its own (or its event loop): 64 MiB, the largest frame, take under a second. A minute is a
 # stopped process; at half, a machine that swaps would lose children, at double it is only noticed later.
 SEND_S_MAX = 60.0
@@ -159,15 +159,21 @@ class Child:
 
     async def _ping(self, connection: "_Connection") -> None:
         """Give up on a child that does not answer: it is stopped, or something in it keeps Python from running."""
-        with contextlib.suppress(SwarmdError):
+        async with trio.open_nursery() as nursery:
             while not connection.closed.is_set():
-                self._asked_at_s = trio.current_time()
-                with trio.move_on_after(PING_S_MAX) as waiting:
-                    await connection.call(PING, {})
-                if waiting.cancelled_caught:
-                    log.warning("%s has not answered for %.0f s and is replaced", self.spec.name, PING_S_MAX)
+                answered = trio.Event()
+                nursery.start_soon(_ask_once, connection, answered)
+                self._asked_at_s, waited_s = trio.current_time(), 0.0
+                # In steps: a daemon that was stopped itself has not waited so long, and finds the answer when it goes on.
+                while waited_s < PING_S_MAX and not answered.is_set():
+                    before_s = trio.current_time()
+                    with trio.move_on_after(PING_STEP_S):
+                        await answered.wait()
+                    waited_s += min(trio.current_time() - before_s, 2 * PING_STEP_S)
+                if not answered.is_set():
+                    log.warning("%s has not answered for %.0f s and is replaced", self.spec.name, waited_s)
                     connection.fail("hang")
-                    return
+                    break
                 self._asked_at_s = None
                 await trio.sleep(PING_EVERY_S)
 
@@ -181,6 +187,12 @@ class Child:
             self._on_dropped(typed(Dropped, fields).num)
         else:
             self._on_event(name, fields)
+
+
+async def _ask_once(connection: "_Connection", answered: trio.Event) -> None:
+    with contextlib.suppress(SwarmdError):  # it died meanwhile
+        await connection.call(PING, {})
+    answered.set()
 
 
 class _Connection:

@@ -132,6 +132,15 @@ def test_before_anything_is_known_a_phase_may_take_a_quarter_of_an_hour(health: 
     assert passing(health, clock, 20, 10) == ["stalled"]
 
 
+def test_a_daemon_that_was_stopped_has_not_stalled(health: Health, at: Progress, clock: Clock) -> None:
+    rounds(health, at, clock, 5, 4)
+    at.phase = "wait"
+    passing(health, clock, 2)
+    clock.now_s += 3600
+    health.look(lag_s=3599)
+    assert [finding.code for finding in health.findings] == ["loop_lag"]
+
+
 @pytest.mark.parametrize("phase", ["starting", "idle"])
 def test_a_node_that_starts_or_ends_does_not_stall(
     health: Health, at: Progress, clock: Clock, phase: str

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -174,6 +175,7 @@ async def test_a_stopped_child_that_nobody_asks_is_seen_and_replaced(
 ) -> None:
     monkeypatch.setattr(supervise, "PING_EVERY_S", 0.05)
     monkeypatch.setattr(supervise, "PING_S_MAX", 2.0)
+    monkeypatch.setattr(supervise, "PING_STEP_S", 0.1)
     reasons: list[str] = []
     async with running(tmp_path, service, hears={"on_restart": reasons.append}) as child:
         before = child.info["pid"]
@@ -186,6 +188,26 @@ async def test_a_stopped_child_that_nobody_asks_is_seen_and_replaced(
         assert child.pid != before
         assert not alive(before)
     assert reasons[0] == "hang"
+
+
+async def test_a_daemon_that_was_stopped_itself_gives_up_on_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "PING_EVERY_S", 0.05)
+    monkeypatch.setattr(supervise, "PING_S_MAX", 2.0)
+    monkeypatch.setattr(supervise, "PING_STEP_S", 0.1)
+    reasons: list[str] = []
+    async with running(tmp_path, hears={"on_restart": reasons.append}) as child:
+        pid = child.info["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        while child.silent_s == 0:
+            await trio.sleep(0.01)
+        time.sleep(3)
+        os.kill(pid, signal.SIGCONT)
+        while child.silent_s:
+            await trio.sleep(0.01)
+        assert child.pid == pid
+    assert reasons == []
 
 
 async def test_a_child_that_works_for_long_answers_pings(
