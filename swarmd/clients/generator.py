@@ -1,14 +1,12 @@
 """The generator: the policy process that answers questions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from swarmd.clients.patience import Patience
 from swarmd.clients.policy import Generated, PolicyOps, Published
 from swarmd.clients.worker import Worker, ask
 
-# A process that is stopped, or whose device hangs, never answers: an hour is a slow round, and six are half a night. A bound too
-# low would end a slow machine's work again and again.
-HANG_S = 6 * 3600.0
 # Half a billion parameters take seconds to write or to read.
 HAND_OVER_S = 600.0
 
@@ -23,18 +21,21 @@ class Generator:
     worker: Worker
     temperature: float
     tokens_max: int
+    _patience: Patience = field(default_factory=Patience)
 
     async def generate(self, prompts: Sequence[str], num_completions: int, *, seed: int) -> Generated:
         """So many completions for each prompt; equal arguments and weights give equal completions."""
-        return await ask(
-            self.worker,
-            HANG_S,
-            PolicyOps.generate,
-            prompts=prompts,
-            num_completions=num_completions,
-            temperature=self.temperature,
-            tokens_max=self.tokens_max,
-            seed=seed,
+        return await self._patience.with_it(
+            lambda within_s: ask(
+                self.worker,
+                within_s,
+                PolicyOps.generate,
+                prompts=prompts,
+                num_completions=num_completions,
+                temperature=self.temperature,
+                tokens_max=self.tokens_max,
+                seed=seed,
+            )
         )
 
     async def load_weights(self, published: Published) -> None:

@@ -5,13 +5,14 @@ A process that dies is asked again, unless its newest checkpoint is the round's.
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 import trio
 
-from swarmd.clients.generator import HAND_OVER_S, HANG_S, Generator
+from swarmd.clients.generator import HAND_OVER_S, Generator
+from swarmd.clients.patience import Patience
 from swarmd.clients.policy import (
     PolicyInfo,
     PolicyOps,
@@ -56,6 +57,7 @@ class Learner:
     """Calls a process that updates. All operations raise LocalError when it died, does not answer, or cannot do it."""
 
     worker: Worker
+    _patience: Patience = field(default_factory=Patience)
 
     async def update(self, rollouts: Sequence[ScoredRollout], turn: Callable[[], Turn]) -> Updated:
         """One round's update. `turn` is asked before each attempt."""
@@ -68,7 +70,7 @@ class Learner:
         async def attempt(now: Turn) -> RolledBack:
             return await ask(
                 self.worker,
-                HANG_S,
+                self._patience.bound_s,
                 PolicyOps.rollback,
                 to_round=to_round,
                 round=now.round,
@@ -86,15 +88,17 @@ class Learner:
             raise
 
     async def _update(self, rollouts: Sequence[ScoredRollout], turn: Turn) -> Updated:
-        return await ask(
-            self.worker,
-            HANG_S,
-            PolicyOps.update,
-            rollouts=rollouts,
-            round=turn.round,
-            policy_version=turn.policy_version,
-            state=turn.state,
-            save=turn.save,
+        return await self._patience.with_it(
+            lambda within_s: ask(
+                self.worker,
+                within_s,
+                PolicyOps.update,
+                rollouts=rollouts,
+                round=turn.round,
+                policy_version=turn.policy_version,
+                state=turn.state,
+                save=turn.save,
+            )
         )
 
     async def publish_weights(self, directory: str) -> Published:
@@ -103,7 +107,7 @@ class Learner:
 
     async def about(self) -> PolicyInfo:
         """The process as it is now."""
-        return await ask(self.worker, HANG_S, PolicyOps.about)
+        return await ask(self.worker, self._patience.bound_s, PolicyOps.about)
 
     async def resumed(self) -> PolicyInfo:
         """The newest process, with what it went on from."""
