@@ -45,6 +45,15 @@ class Pace:
         """Whether checkpoints are written while the node goes on."""
         return self.interval_s > 0
 
+    def resumed(self, round: int, age_s: float, now_s: float) -> None:
+        """The node starts from the checkpoint of `round` (0: there is none), which is `age_s` seconds old (none: infinitely).
+
+        The interval runs on across starts, so a node that dies again and again writes no more than one that lives. A third of the
+        interval is left in any case, because the first rounds alone would not be worth a checkpoint.
+        """
+        self.saved_round = round or None
+        self.begun_s = self.good_s = now_s - min(max(age_s, 0.0), 2 / 3 * self.interval_s)
+
     def due(self, round: int, now_s: float) -> bool:
         """Whether any round would get one."""
         return round % self.every_rounds == 0 and now_s - self.begun_s >= self.interval_s

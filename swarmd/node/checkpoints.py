@@ -1,6 +1,7 @@
 """Checkpoints of a node that starts: whether they fit, how often they are written, and what a crash has cost."""
 
 import json
+import math
 import shutil
 
 from swarmd.config.sections import CheckpointSettings
@@ -66,6 +67,12 @@ def require_space(data_dir: DataDir, size_bytes: int, keep: int) -> None:
             f"{num} of {size_bytes / 2**20:.0f} MiB (weights and optimizer moments), and some room for the buffer",
             "free some space, keep fewer (checkpoint.keep), or put the state elsewhere with --data-dir",
         )
+
+
+def newest_age_s(data_dir: DataDir, now_s: float) -> float:
+    """Seconds since the newest checkpoint was written, by the clock of the disk; without end where there is none."""
+    written = [path.stat().st_mtime for path in data_dir.checkpoints.glob("round-*")]
+    return max(0.0, now_s - max(written)) if written else math.inf
 
 
 def last_round(data_dir: DataDir) -> int:

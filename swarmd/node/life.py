@@ -29,7 +29,7 @@ from swarmd.loops.ports import Say
 from swarmd.loops.share import OUTBOX_MAX
 from swarmd.loops.training import lost_line
 from swarmd.node.api import Api
-from swarmd.node.checkpoints import last_round
+from swarmd.node.checkpoints import last_round, newest_age_s
 from swarmd.node.children import child_specs, summary
 from swarmd.node.events import heard
 from swarmd.node.health import Health
@@ -211,7 +211,7 @@ async def _start_children(node: Node, children: dict[str, Child], nursery: trio.
             starting.start_soon(start, name)
     node.progress.resume(node.resumed.state, node.resumed.policy_version)
     round = node.progress.round
-    node.pace.saved_round = round or None
+    node.pace.resumed(round, newest_age_s(node.data_dir, node.now_ms() / 1000), trio.current_time())
     if round:
         node.say(f"✓ resumed    after round {round}")
     with contextlib.suppress(OSError):  # the history is no state

@@ -1,5 +1,7 @@
 """Which rounds get a checkpoint."""
 
+import math
+
 from swarmd.loops.pace import Pace, interval_s
 
 
@@ -51,3 +53,54 @@ def test_a_days_checkpoints_keep_to_their_bytes_whoever_asks_for_them() -> None:
             pace = Pace(1, interval_s(-1, size_bytes, limit))
             saved = saved_rounds(pace, seconds=6, good_every=good_every, rounds=4 * 14_400)
             assert len(saved) * size_bytes <= 4 * limit + size_bytes
+
+
+def crash_loop(
+    life_s: float, *, starts: int, size_bytes: int = 7 * 10**9, limit: float = 10**12
+) -> list[float]:
+    """When checkpoints were begun by nodes that each live so long, one after another, with rounds of 5 seconds."""
+    saved = list[float]()
+    for start in range(starts):
+        began_s = start * life_s
+        pace = Pace(1, interval_s(-1, size_bytes, limit))
+        clock_s = 1e6 * start  # each process's own clock begins anywhere
+        pace.resumed(len(saved), began_s - saved[-1] if saved else math.inf, clock_s)
+        for number in range(1, int(life_s / 5)):
+            if pace.due(number, clock_s + 5 * number):
+                pace.begun(clock_s + 5 * number)
+                saved.append(began_s + 5 * number)
+    return saved
+
+
+def test_the_first_round_after_a_start_gets_none() -> None:
+    for age_s in (0.0, 10.0, 10_000.0, math.inf):
+        pace = Pace(1, 900)
+        pace.resumed(7, age_s, now_s=5e5)
+        assert pace.saved_round == 7
+        assert not pace.due(8, 5e5 + 5)
+        assert not pace.due(8, 5e5 + 299)
+        assert pace.due(8, 5e5 + 900)
+
+
+def test_a_crash_loop_keeps_to_the_bytes_of_a_day() -> None:
+    for life_s in (60, 310, 400, 900, 1000):
+        for limit in (10**12, 10**11):
+            saved = crash_loop(life_s, starts=int(2 * 86_400 / life_s), limit=limit)
+            assert len(saved) * 7 * 10**9 <= 2 * limit + 7 * 10**9
+
+
+def test_a_crash_loop_goes_on_where_each_node_lives_for_more_than_a_third_of_the_interval() -> None:
+    assert crash_loop(60, starts=100) == []
+    assert len(crash_loop(310, starts=100)) > 25
+
+
+def test_a_clock_that_went_back_does_no_harm() -> None:
+    pace = Pace(1, 900)
+    pace.resumed(7, -1e9, now_s=0.0)
+    assert pace.due(8, 900)
+
+
+def test_without_an_interval_the_first_round_after_a_start_gets_one() -> None:
+    pace = Pace(1)
+    pace.resumed(0, math.inf, now_s=5e5)
+    assert pace.due(8, 5e5 + 1)

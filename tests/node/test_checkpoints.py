@@ -1,6 +1,8 @@
 """A node's checkpoints: space for all that stay, an interval that spares the disk, and what is said of lost rounds."""
 
 import json
+import math
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from swarmd.config.sections import CheckpointSettings
 from swarmd.errors import DiskFull
 from swarmd.files.datadir import DataDir
-from swarmd.node.checkpoints import begin_checkpoints, checkpoint_bytes, last_round
+from swarmd.node.checkpoints import begin_checkpoints, checkpoint_bytes, last_round, newest_age_s
 from swarmd.policy.model.folder import ResolvedModel
 from swarmd.policy.plans.room import Room
 
@@ -96,3 +98,14 @@ def test_the_newest_round_of_a_history_is_found_behind_lines_that_a_crash_cut_of
     with data_dir.rounds.open("a") as file:
         file.write('{"round": 20')
     assert last_round(data_dir) == 2000
+
+
+def test_the_newest_checkpoint_says_how_old_it_is(tmp_path: Path) -> None:
+    data_dir = DataDir(tmp_path)
+    assert newest_age_s(data_dir, 5000.0) == math.inf
+    for number, written_s in ((3, 1000), (4, 1900)):
+        folder = data_dir.checkpoints / f"round-{number:08d}"
+        folder.mkdir(parents=True)
+        os.utime(folder, (written_s, written_s))
+    assert newest_age_s(data_dir, 2000.0) == 100
+    assert newest_age_s(data_dir, 1500.0) == 0  # the clock went back
