@@ -31,6 +31,10 @@ HELD_OUT_AUTHOR = b"swarmd held-out evaluation set.."
 _CHUNK = 256
 
 
+class TooFewQuestions(LocalError):
+    """The swarm's manifest holds out fewer questions than a measurement needs; drawing again finds no more."""
+
+
 @dataclass
 class Evaluate:
     """Draws a held-out set once, then measures the policy on it whenever asked.
@@ -67,13 +71,16 @@ class Evaluate:
             "by_dataset": self._by_dataset(datasets, means),
         }
 
-    async def rewards(self, num_completions: int, *, seed: int) -> tuple[list[int], list[list[float]]]:
+    async def rewards(
+        self, num_completions: int, *, seed: int, num_least: int = 1
+    ) -> tuple[list[int], list[list[float]]]:
         """The questions' datasets, and the rewards of so many completions of each.
 
         Raises:
+            TooFewQuestions: there are fewer than `num_least`.
             LocalError: they could not be generated, or the scorer's own failure is all that came out.
         """
-        addresses, prompts = await self._questions()
+        addresses, prompts = await self._questions(num_least)
         generated = await self.generator.generate(prompts, num_completions, seed=seed)
         rewards_RG = await self._rewards(addresses, generated.texts_RG)
         return [address.dataset for address in addresses], rewards_RG
@@ -113,7 +120,7 @@ class Evaluate:
             by_name[self.manifest.datasets[dataset].name].append(value)
         return {name: (mean(values), len(values)) for name, values in by_name.items() if values}
 
-    async def _questions(self) -> tuple[list[Address], list[str]]:
+    async def _questions(self, num_least: int) -> tuple[list[Address], list[str]]:
         if self._addresses is None or self._prompts is None:
             addresses: list[Address] = []
             prompts: list[str] = []
@@ -131,11 +138,12 @@ class Evaluate:
                     if prompt and held_out and prompt not in prompts:
                         addresses.append(address)
                         prompts.append(prompt)
-            if not addresses:
-                raise LocalError(
-                    "the swarm's manifest holds no question out", fix="set evaluate.num_questions = 0"
-                )
             self._addresses, self._prompts = addresses[: self.num_questions], prompts[: self.num_questions]
+        if (num := len(self._addresses)) < num_least:
+            raise TooFewQuestions(
+                f"the swarm's manifest holds {num or 'no'} question out, and a measurement needs {num_least}",
+                fix="set evaluate.num_questions = 0 and trust.canary = off, or take a swarm with more questions",
+            )
         return self._addresses, self._prompts
 
 

@@ -109,7 +109,7 @@ class FakeScorer(FakeChild, ScorerOps):
 
     def __init__(self, manifest: Manifest) -> None:
         super().__init__()
-        self.manifest = manifest
+        self.manifest, self.is_held_out = manifest, manifest.is_held_out
         self.reward_of = lambda text: 1.0 if text == GOOD else 0.0
         self.reason_of: Callable[[str], str | None] = lambda text: None
 
@@ -121,7 +121,7 @@ class FakeScorer(FakeChild, ScorerOps):
 
     def questions(self, addresses: Sequence[Address]) -> Questions:
         prompts = [self.manifest.render(f"question {dataset} {seed}") for dataset, seed in addresses]
-        return Questions(prompts, [self.manifest.is_held_out(prompt) for prompt in prompts])
+        return Questions(prompts, [self.is_held_out(prompt) for prompt in prompts])
 
     def score(self, items: Sequence[ScoreItem], deadline_s: float) -> Scores:
         reasons_RG = [[self.reason_of(text) or "" for text in item.texts] for item in items]

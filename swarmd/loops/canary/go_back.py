@@ -16,6 +16,7 @@ from swarmd.errors import LocalError, StateError
 from swarmd.loops.canary.backoff import Backoff
 from swarmd.loops.canary.measure import Finding, Measure
 from swarmd.loops.canary.memory import Memory
+from swarmd.loops.evaluate import TooFewQuestions
 from swarmd.loops.ports import RunBlocking, Say
 from swarmd.loops.progress import Progress, enter
 from swarmd.loops.training import Training
@@ -32,6 +33,7 @@ class Canary:
 
     `memory` goes into every checkpoint. Own rollouts of a policy before `oldest_version` are of a policy that was taken back;
     `returned_in` is the round in which that happened, 0 for none. `good_before` is the good round before the memory's.
+    `off`: nothing can ever be measured.
     """
 
     measure: Measure
@@ -45,6 +47,7 @@ class Canary:
     oldest_version: int = 0
     returned_in: int = 0
     good_before: int | None = None
+    off: bool = False
 
     @property
     def backoff(self) -> Backoff:
@@ -64,11 +67,14 @@ class Canary:
         return memory.measured_round + memory.backoff.rounds(self.every_rounds) - self.progress.round
 
     async def after_round(self, training: Training) -> None:
-        if self.rounds_left <= 0 and not self.progress.stop_requested:
+        if self.rounds_left <= 0 and not self.progress.stop_requested and not self.off:
             if training.handed_over:
                 enter("evaluate", self.progress, self.metrics)
                 try:
                     await self._once(training)
+                except TooFewQuestions as error:
+                    self.off = True
+                    self.say(f"! canary     off: {error.what}")
                 except LocalError as error:
                     log.warning("the canary has to wait a round: %s", error)
             else:

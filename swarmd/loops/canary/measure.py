@@ -8,7 +8,7 @@ import hashlib
 from dataclasses import dataclass
 
 from swarmd.experience.seeds import Seeds
-from swarmd.loops.canary.memory import CONFIRMING, Bounds, Fall, Verdict, fall
+from swarmd.loops.canary.memory import CONFIRMING, QUESTIONS_MIN, Bounds, Fall, Verdict, fall
 from swarmd.loops.evaluate import Evaluate
 from swarmd.loops.record import mean
 from swarmd.metrics import Metrics
@@ -44,6 +44,7 @@ class Measure:
         The first measurement, without a best, has as many: luck in a single completion would stay the best for ever.
 
         Raises:
+            TooFewQuestions: nothing can ever be measured.
             LocalError: the completions could not be generated or scored.
         """
         if not best:
@@ -60,7 +61,7 @@ class Measure:
 
     async def _scores(self, num_completions: int, round: int, purpose: str) -> tuple[float, ...]:
         seed = self.seeds.seed(purpose, round)
-        _, rewards_RG = await self.evaluate.rewards(num_completions, seed=seed)
+        _, rewards_RG = await self.evaluate.rewards(num_completions, seed=seed, num_least=QUESTIONS_MIN)
         return tuple(mean(rewards_G) for rewards_G in rewards_RG)
 
     def _found(self, finding: Finding) -> Finding:

@@ -30,6 +30,9 @@ CONFIRMING = 4
 # that stands still, the more the fewer answers are right.
 SUSPICION_ERRORS = 2.0
 
+# Questions of a measurement: a single difference has no standard error.
+QUESTIONS_MIN = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Fall:
@@ -42,7 +45,7 @@ class Fall:
 def fall(best: Sequence[float], now: Sequence[float]) -> Fall:
     """Compare question by question. Raises ValueError when they are not the same number, or fewer than two."""
     differences = [before - after for before, after in zip(best, now, strict=True)]
-    if len(differences) < 2:
+    if len(differences) < QUESTIONS_MIN:
         raise ValueError("a canary has at least two questions")
     drop = math.fsum(differences) / len(differences)
     variance = math.fsum((value - drop) ** 2 for value in differences) / (len(differences) - 1)

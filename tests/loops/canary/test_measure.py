@@ -1,6 +1,9 @@
 """The canary in the update loop: a fall takes the policy back once and is told; noise and a node without externals do not."""
 
 import json
+from collections.abc import Callable
+
+import pytest
 
 from swarmd.experience.seeds import Seeds
 from swarmd.loops.canary.measure import questions_author
@@ -136,3 +139,37 @@ async def test_other_settings_begin_anew() -> None:
     other = loops.canary(num_questions=8).memory
     assert (other.best, other.good_round) == ((), None)
     assert loops.canary().memory.good_round == 2
+
+
+def first(num: int) -> Callable[[str], bool]:
+    """Holds out the first `num` texts that it is asked about, and no other."""
+    texts = list[str]()
+
+    def is_held_out(prompt: str) -> bool:
+        texts.append(prompt)
+        return prompt in texts[:num]
+
+    return is_held_out
+
+
+@pytest.mark.parametrize("num_held_out", [0, 1])
+async def test_a_manifest_with_too_few_held_out_questions_leaves_it_off_and_that_is_told_once(
+    num_held_out: int,
+) -> None:
+    loops = Watched()
+    loops.scorer.is_held_out = first(num_held_out)
+    await loops.fallen()
+    drawn = len(loops.scorer.asked("questions"))
+    await loops.rounds(4)
+    assert len(loops.scorer.asked("questions")) == drawn
+    assert [line for line in loops.said if "canary" in line] == [
+        f"! canary     off: the swarm's manifest holds {num_held_out or 'no'} question out, and a measurement needs 2"
+    ]
+    assert (loops.progress.round, loops.learner.rollbacks) == (8, [])
+
+
+async def test_two_held_out_questions_are_enough() -> None:
+    loops = Watched()
+    loops.scorer.is_held_out = first(2)
+    await loops.fallen()
+    assert loops.checks() == {"good": 1, "low": 0, "fallen": 1}
