@@ -252,7 +252,7 @@ def direct(folder: Path) -> None:
     """In a process of its own: vLLM with the arguments that our engine gives it, and nothing of ours around it."""
     from transformers import AutoConfig
 
-    from swarmd.policy.generation.vllm_engine import cache_bytes_per_token
+    from swarmd.policy.generation.vllm_open import cache_bytes_per_token
     from swarmd.policy.generation.vllm_process import prepare_environment
     from swarmd.policy.model.loading import load_tokeniser
 

@@ -123,7 +123,7 @@ def _why_not_head(model_dir: Path) -> str:
     from transformers import AutoConfig
     from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
 
-    from swarmd.policy.generation.vllm_engine import head_size
+    from swarmd.policy.generation.vllm_open import head_size
 
     size = head_size(AutoConfig.from_pretrained(model_dir, local_files_only=True))
     sizes = CPUAttentionBackend.get_supported_head_sizes()
