@@ -101,6 +101,10 @@ class ChildDied(LocalError):
     """A child process ended before it answered; the supervisor starts another."""
 
 
+class TooFewQuestions(LocalError):
+    """The swarm's manifest holds out fewer questions than a measurement needs; drawing again finds no more."""
+
+
 BY_NAME = {
     name: kind
     for name, kind in list(globals().items())

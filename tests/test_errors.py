@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from swarmd.errors import BY_NAME, ChildDied, LocalError, SwarmdError
+from swarmd.errors import BY_NAME, ChildDied, LocalError, SwarmdError, TooFewQuestions
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "exit-codes.md"
 ROWS = re.findall(r"^\| (\d+) \| (?:`(\w+)`)? ?\|", PAGE.read_text(), re.M)
 # What no script can tell apart from a bug: they end a node only when they were not foreseen.
-WITHOUT_CODE = {SwarmdError, LocalError, ChildDied}
+WITHOUT_CODE = {SwarmdError, LocalError, ChildDied, TooFewQuestions}
 
 
 def subclasses(kind: type[SwarmdError]) -> set[type[SwarmdError]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from swarmd.clients.generator import Generator
 from swarmd.clients.scorer import Address, ScoreItem, Scorer
-from swarmd.errors import LocalError
+from swarmd.errors import LocalError, TooFewQuestions
 from swarmd.experience.seeds import Seeds
 from swarmd.loops.ask import choose_dataset
 from swarmd.loops.ports import NowMs
@@ -29,10 +29,6 @@ _OF_EITHER = frozenset({"deadline", "worker_died"})
 # No Ed25519 key of a node equals this, so these seeds are nobody's training questions.
 HELD_OUT_AUTHOR = b"swarmd held-out evaluation set.."
 _CHUNK = 256
-
-
-class TooFewQuestions(LocalError):
-    """The swarm's manifest holds out fewer questions than a measurement needs; drawing again finds no more."""
 
 
 @dataclass

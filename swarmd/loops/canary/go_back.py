@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 import trio
 
 from swarmd.clients.policy import PolicyInfo, State
-from swarmd.errors import LocalError, StateError
+from swarmd.errors import LocalError, StateError, TooFewQuestions
 from swarmd.loops.canary.backoff import Backoff
 from swarmd.loops.canary.measure import Finding, Measure
 from swarmd.loops.canary.memory import Memory
-from swarmd.loops.evaluate import TooFewQuestions
 from swarmd.loops.ports import RunBlocking, Say
 from swarmd.loops.progress import Progress, enter
 from swarmd.loops.training import Training
