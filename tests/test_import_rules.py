@@ -16,6 +16,8 @@ PACKAGE = Path(__file__).parent.parent / "swarmd"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "recent": set(),
+    "clock": set(),
+    "printable": set(),
     "garbage": set(),
     "files": {"errors"},
     "optimizers": set(),
@@ -29,13 +31,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "policy": {"clients", "processes", "protocol", "experience", "config", "optimizers", "errors", "files", "garbage", "tiny",
                "jinja2", "torch", "transformers", "safetensors", "huggingface_hub", "tokenizers", "tqdm", "vllm", "peft",
                "bitsandbytes"},
-    "swarm": {"clients", "protocol", "trust", "fair", "files", "recent", "config", "errors", "metrics", "trio",
+    "swarm": {"clients", "clock", "protocol", "trust", "fair", "files", "recent", "config", "errors", "metrics", "trio",
               "libp2p", "multiaddr", "cryptography", "nacl", "msgpack", "google"},
     "processes": {"errors", "garbage", "trio", "msgpack", "pydantic"},
     "clients": {"errors", "experience", "processes", "trio"},
     "loops": {"clients", "protocol", "experience", "trust", "fair", "recent", "config", "errors", "metrics", "trio"},
     "control": {"protocol", "config", "errors", "metrics", "files", "trio", "h11"},
-    "contribute": {"clients", "protocol", "experience", "loops", "control", "processes", "config", "errors", "policy",
+    "contribute": {"clients", "clock", "protocol", "experience", "loops", "control", "processes", "config", "errors", "policy",
                    "files", "node", "trio"},
 }  # fmt: skip
 

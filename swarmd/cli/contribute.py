@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from swarmd.cli.options import NodeOptions, pass_node, settings
-from swarmd.cli.printable import columns, printable
 from swarmd.errors import ConfigError
+from swarmd.printable import columns, printable
 
 if TYPE_CHECKING:
     from swarmd.contribute.check import Checked, Review

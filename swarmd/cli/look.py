@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from swarmd.cli.options import NodeOptions, data_dir_option, echo, json_option, pass_node
-from swarmd.cli.printable import columns, printable, readable
+from swarmd.printable import columns, printable, readable
 
 BARS = "▁▂▃▄▅▆▇█"
 

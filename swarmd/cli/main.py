@@ -15,9 +15,9 @@ from swarmd.cli.look import healthcheck, show_id, status, stop
 from swarmd.cli.maintain import config, export
 from swarmd.cli.manifest import manifest
 from swarmd.cli.peers import peers
-from swarmd.cli.printable import readable
 from swarmd.cli.run import start
 from swarmd.errors import SwarmdError, cause
+from swarmd.printable import readable
 
 EPILOG = """\b
 Examples:

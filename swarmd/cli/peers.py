@@ -9,7 +9,7 @@ import click
 
 from swarmd.cli.look import duration, peers_table
 from swarmd.cli.options import NodeOptions, data_dir_option, echo, json_option, pass_node
-from swarmd.cli.printable import columns, printable
+from swarmd.printable import columns, printable
 from swarmd.trust.peer_key import key_of
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

@@ -7,8 +7,8 @@ import sys
 import click
 
 from swarmd.cli.options import NodeOptions, pass_node, settings
-from swarmd.cli.printable import PrintableFormatter, readable
 from swarmd.errors import ConfigError
+from swarmd.printable import PrintableFormatter, readable
 
 
 @click.command()

@@ -11,6 +11,7 @@ from functools import partial
 
 import trio
 
+from swarmd import clock
 from swarmd.clients.network import Network
 from swarmd.clients.scorer import Scorer
 from swarmd.clients.worker import Worker
@@ -26,7 +27,7 @@ from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.seeds import Seeds
 from swarmd.files.datadir import DataDir, Lock, claim
 from swarmd.loops.ask import Ask, Question, datasets_named
-from swarmd.loops.ports import Say, wall_clock_ms
+from swarmd.loops.ports import Say
 from swarmd.node.children import network_spec, scorer_spec
 from swarmd.node.own import open_counter, own_identity
 from swarmd.node.parts import find_manifest
@@ -91,7 +92,7 @@ class Desk:
 
         async def deliver(outlet: Outlet) -> list[Delivery]:
             sender = Sender(
-                outlet, self.ledger, self.identity, self.manifest, policy, patience_s, wall_clock_ms, self.say
+                outlet, self.ledger, self.identity, self.manifest, policy, patience_s, clock.now_ms, self.say
             )
             digests = {checked.rollout.counter: checked.line.digest for checked in rollouts}
             return await sender.send([checked.rollout for checked in rollouts], digests)

@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -16,6 +17,7 @@ from swarmd.errors import ConfigError, StateError
 from swarmd.experiment.arms import slug
 from swarmd.experiment.swarms.models import model_setting
 from swarmd.files.atomic import write_atomically
+from swarmd.printable import printable
 
 Runner = Literal["simulation", "processes"]
 Status = Literal["pending", "done", "stopped", "failed"]
@@ -25,12 +27,7 @@ NAME_MAX = 60
 _FORM = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 
 
-def harmless(text: str, length_max: int = NAME_MAX) -> str:
-    """Text as it may be shown anywhere: bounded, without control characters."""
-    return "".join(c if c.isprintable() else "?" for c in text[:length_max])
-
-
-Name = Annotated[str, AfterValidator(harmless)]
+Name = Annotated[str, AfterValidator(partial(printable, length_max=NAME_MAX))]
 
 
 @dataclass(frozen=True, config=_FORM)

@@ -1,6 +1,5 @@
 """The loops' needs of the rest of the node as small types: a thread to block in, a clock, a line for people."""
 
-import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar, TypeVarTuple
 
@@ -16,8 +15,3 @@ class RunBlocking(Protocol):
 
 NowMs = Callable[[], int]
 Say = Callable[[str], None]
-
-
-def wall_clock_ms() -> int:
-    """Unix time in milliseconds."""
-    return time.time_ns() // 1_000_000

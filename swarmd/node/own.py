@@ -1,11 +1,12 @@
 """What in a data directory is this node's alone, and must be so at the next start: its identity, and its question counter."""
 
+from swarmd import clock
 from swarmd.clients.policy import State
 from swarmd.errors import StateError
 from swarmd.experience.counters import QuestionCounter
 from swarmd.files.atomic import write_atomically
 from swarmd.files.datadir import DataDir, load_identity_seed
-from swarmd.loops.ports import NowMs, wall_clock_ms
+from swarmd.loops.ports import NowMs
 from swarmd.protocol.signing import Identity
 
 
@@ -32,7 +33,7 @@ def make_identity(data_dir: DataDir, seed: bytes) -> None:
 
 
 def open_counter(
-    data_dir: DataDir, state: State, *, new: bool, now_ms: NowMs = wall_clock_ms
+    data_dir: DataDir, state: State, *, new: bool, now_ms: NowMs = clock.now_ms
 ) -> QuestionCounter:
     """The question counter, with the newest checkpoint as a witness; `new` says that the identity is.
 

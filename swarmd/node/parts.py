@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 
-from swarmd import __version__
+from swarmd import __version__, clock
 from swarmd.clients.generator import Generator
 from swarmd.clients.learner import Learner
 from swarmd.clients.network import Network
@@ -21,7 +21,7 @@ from swarmd.experience.pools import LocalPool
 from swarmd.files.datadir import DataDir
 from swarmd.loops.ask import datasets_named
 from swarmd.loops.pace import Pace
-from swarmd.loops.ports import NowMs, RunBlocking, Say, wall_clock_ms
+from swarmd.loops.ports import NowMs, RunBlocking, Say
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.node.checkpoints import begin_checkpoints
@@ -77,7 +77,7 @@ class Node:
     rounds_max: int | None
     pace: Pace
     children: dict[str, Worker] = field(default_factory=dict)
-    now_ms: NowMs = wall_clock_ms
+    now_ms: NowMs = clock.now_ms
     run_blocking: RunBlocking = trio.to_thread.run_sync
 
     @property
@@ -202,7 +202,7 @@ def open_trust(config: Config, data_dir: DataDir, say: Say) -> Trust:
         ban_points=settings.ban_points if settings.bans == "on" else None,
         offences=Offences(half_life_s=settings.ban_half_life_s),
     )
-    now_s = wall_clock_ms() / 1000
+    now_s = clock.now_ms() / 1000
     try:
         decode_into(standings, data_dir.standings.read_bytes(), now_s)
     except FileNotFoundError:

@@ -10,6 +10,7 @@ from libp2p.peer.id import ID
 from libp2p.pubsub.pb.rpc_pb2 import Message
 
 from swarmd.clients.events import Accepted
+from swarmd.clock import now_ms
 from swarmd.fair.flow import flow_of
 from swarmd.fair.judge import Judge
 from swarmd.protocol.manifest import Manifest
@@ -100,8 +101,3 @@ class Intake:
         outcome = validate(data, now_ms=received_ms, seen=self.seen, manifest=self._manifest)
         self._budgets.charge(author, outcome.rule, time.thread_time() - began_s, trio.current_time())
         return outcome
-
-
-def now_ms() -> int:
-    """Unix time by this machine's clock."""
-    return time.time_ns() // 1_000_000

@@ -18,6 +18,7 @@ from libp2p.pubsub.pb.rpc_pb2 import Message
 
 from swarmd.clients.events import Accepted, BootstrapChanged, HostDied, NetworkEvent
 from swarmd.clients.network import Accusation, NetworkInfo, NetworkOps, NetworkStats, Peer, Reach
+from swarmd.clock import now_ms
 from swarmd.errors import LocalError, Temporary, cause
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES, Verdict, validate
@@ -27,7 +28,7 @@ from swarmd.swarm.dial import Dialled
 from swarmd.swarm.discovery import Discovery
 from swarmd.swarm.gate import Gate
 from swarmd.swarm.host import NetworkLimits, Stack, build
-from swarmd.swarm.intake import Intake, now_ms
+from swarmd.swarm.intake import Intake
 from swarmd.swarm.pacing import Patience
 from swarmd.swarm.peer_book import PeerBook
 

@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 
 from swarmd.cli.look import duration, number, peers_table, sparkline, trust_line
 from swarmd.cli.main import swarmd
-from swarmd.cli.printable import printable
 from swarmd.control import client
 from swarmd.errors import NotRunning, SwarmdError
 from swarmd.loops.shown import BufferShown
 from swarmd.node.findings import Finding
 from swarmd.node.status import id_document, peers_document, status_document
+from swarmd.printable import printable
 from tests.cli.fake_daemon import Answers, fake_daemon
 from tests.loops.fakes import MS, a_round, peer_row
 from tests.node.test_status import ABOUT, UP, progress, with_peers

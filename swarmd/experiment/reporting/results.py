@@ -16,8 +16,9 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from swarmd.errors import ConfigError, StateError
-from swarmd.experiment.cell import Cell, NodeSpec, harmless, why_unread
+from swarmd.experiment.cell import NAME_MAX, Cell, NodeSpec, why_unread
 from swarmd.experiment.reporting.curves import Array
+from swarmd.printable import printable
 
 # What is kept of a round's record; the rest of it is for whoever debugs a run.
 COLUMNS = (
@@ -151,8 +152,8 @@ def read_experiment(directory: Path, seeds: Sequence[int] | None = None) -> Expe
     left_out = []
 
     def leave_out(place: Path, status: str, reason: str) -> None:
-        name = harmless(str(place.relative_to(directory / "cells")), REASON_MAX)
-        left_out.append(LeftOut(name, status, harmless(reason, REASON_MAX)))
+        name = printable(str(place.relative_to(directory / "cells")), REASON_MAX)
+        left_out.append(LeftOut(name, status, printable(reason, REASON_MAX)))
 
     for place in (path.parent for path in places):
         try:
@@ -223,8 +224,8 @@ def _evaluations(path: Path) -> Evaluations | None:
         round_E=np.array([row.round for row in rows], dtype=float),
         mean_E=np.array([row.mean for row in rows]),
         standard_error_E=np.array([row.standard_error for row in rows]),
-        by_dataset={harmless(name): by_name[name] for name in complete},
-        dataset_sizes={harmless(name): rows[-1].by_dataset[name][1] for name in complete},
+        by_dataset={printable(name, NAME_MAX): by_name[name] for name in complete},
+        dataset_sizes={printable(name, NAME_MAX): rows[-1].by_dataset[name][1] for name in complete},
     )
 
 

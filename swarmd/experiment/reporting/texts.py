@@ -4,13 +4,14 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 
-from swarmd.experiment.cell import harmless
+from swarmd.experiment.cell import NAME_MAX
 from swarmd.experiment.presets import PRESETS
 from swarmd.experiment.reporting import statistics
 from swarmd.experiment.reporting.document import Block, Code, Heading, Items, Table, Text
 from swarmd.experiment.reporting.hypotheses import SEEDS_MIN, SEEDS_MIN_BEST
 from swarmd.experiment.reporting.results import Experiment
 from swarmd.experiment.reporting.verdicts import NOT_RUN, Verdict, listed
+from swarmd.printable import printable
 
 
 def opening(experiment: Experiment, seeds: Sequence[int] | None) -> list[Block]:
@@ -127,9 +128,16 @@ def _settings(experiment: Experiment, scenario: str) -> list[Block]:
         blocks += [Text("The same in all arms:"), table]
     first = next(iter(experiment.of(scenario, experiment.arms(scenario)[0]).values()))
     nodes = [
-        [n.name, harmless(n.model), f"{n.speed:g}", ", ".join(n.datasets) or "all", str(n.joins_at_round), _own(n.settings, {})]
+        [
+            n.name,
+            printable(n.model, NAME_MAX),
+            f"{n.speed:g}",
+            ", ".join(n.datasets) or "all",
+            str(n.joins_at_round),
+            _own(n.settings, {}),
+        ]
         for n in first.spec.nodes
-    ]  # fmt: skip
+    ]
     head = ["node", "model", "speed", "datasets", "joins at round", "its own settings"]
     return [*blocks, Text(f"Nodes ({first.spec.arm}, seed {first.spec.seed}):"), Table(head, nodes)]
 

@@ -9,9 +9,9 @@ import pytest
 
 from swarmd.cli import main as cli
 from swarmd.cli.look import peers_table
-from swarmd.cli.printable import READABLE_CHARS_MAX, PrintableFormatter, printable, readable
 from swarmd.contribute.lines import blank
 from swarmd.errors import LocalError
+from swarmd.printable import READABLE_CHARS_MAX, PrintableFormatter, printable, readable
 from swarmd.swarm.exchange import BadFrame, decode_body
 
 HOSTILE = {
