@@ -45,10 +45,10 @@ def stop(node: NodeOptions, evaluate: bool) -> None:
 @pass_node
 def healthcheck(node: NodeOptions) -> None:
     """For scripts and containers: exit 0 healthy, 1 not, 3 not running."""
-    findings = node.ask("/v1/status")["health"]
-    bad = [finding for finding in findings if finding["unhealthy"]]
-    for finding in bad or findings:
-        click.echo(printable(f"{finding['code']}: {finding['text']} {finding['fix']}", 300))
+    problems = node.ask("/v1/status")["health"]
+    bad = [problem for problem in problems if problem["unhealthy"]]
+    for problem in bad or problems:
+        click.echo(printable(f"{problem['code']}: {problem['text']} {problem['fix']}", 300))
     click.echo("not healthy" if bad else "healthy")
     sys.exit(1 if bad else 0)
 

@@ -7,8 +7,8 @@ import trio
 
 T = TypeVar("T")
 
-# A device that hangs never answers. Before anything is known an hour is a slow round, and six are half a night. Later, thirty times
-# the longest so far is no slow round any more; a quarter of an hour is what a busy disk may take to write a checkpoint.
+# A device that hangs never answers. The first call may take six hours: a slow machine may need one for its first round. A later
+# call may take thirty times the longest so far, and a quarter of an hour at least: a busy disk may take that for a checkpoint.
 FIRST_S, FACTOR, LEAST_S = 6 * 3600.0, 30.0, 900.0
 
 

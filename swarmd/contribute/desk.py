@@ -128,8 +128,8 @@ def open_desk(config: Config, data_dir: DataDir, *, swarm_named: bool, say: Say)
     claim(data_dir)
     running = _manifest_of_node(data_dir)
     lock = Lock(data_dir) if running is None else None
-    state = read_state(data_dir.checkpoints) or {}
     try:
+        state = read_state(data_dir.checkpoints) or {}
         if running is None:
             manifest = find_manifest(config, data_dir, state)
         else:

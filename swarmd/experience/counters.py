@@ -89,7 +89,7 @@ class QuestionCounter:
             clock = PER_SECOND_MAX * max(0, now_ms - CLOCK_BEGAN_MS) // 1000
             known = f"{stored.number}, and the newest checkpoint {used}" if first < used else "nothing of it"
             first = max(first, used, clock)
-            note = f"the question counter's file says {known}: it goes on from {first}, which the clock gives"
+            note = f"the question counter's file says {known}: it goes on from {first}"
         if first > INTEGER_MAX // 2:  # no clock leads there
             first, note = max(used or 0, stored.number), "the clock is far off, and was not asked"
         _write(db, _Stored(first, now_ms))

@@ -197,19 +197,19 @@ def use(db: sqlite3.Connection, rows: Sequence[int], uses_max: int) -> list[tupl
         "SELECT id, author, dataset, counter, payload, checksum FROM rollouts JOIN payloads USING (id)"
         " WHERE id IN (SELECT value FROM json_each(?))"
     )
-    found = {
-        row: (key, payload)
-        for row, *key, payload, checksum in db.execute(query, (json.dumps(list(rows)),))
-        if isinstance(payload, bytes) and _checksum(key, payload) == checksum
-    }
+    found: dict[int, tuple[Key, bytes]] = {}
+    for row, author, dataset, counter, payload, checksum in db.execute(query, (json.dumps(list(rows)),)):
+        key = (author, dataset, counter)
+        if isinstance(payload, bytes) and _checksum(key, payload) == checksum:
+            found[row] = key, payload
     for row in rows:
         if row not in found:
             _drop(db, row)
-    return [(tuple(key), payload) for key, payload in (found[row] for row in rows if row in found)]
+    return [found[row] for row in rows if row in found]
 
 
-def _checksum(key: Sequence[object], payload: bytes) -> int:
-    return zlib.crc32(repr(tuple(key)).encode() + payload)
+def _checksum(key: Key, payload: bytes) -> int:
+    return zlib.crc32(repr(key).encode() + payload)
 
 
 def note_draw(

@@ -96,9 +96,10 @@ class Store:
         try:
             return self._once(work)
         except (UnicodeDecodeError, sqlite3.OperationalError) as error:
-            if isinstance(error, sqlite3.Error) and not str(error).startswith("Could not decode"):
-                raise
-            raise damaged(str(error)) from None  # Python's two ways to say that a text in the file is none
+            # Python's two ways to say that a text in the file is none.
+            if isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode"):
+                raise damaged(str(error)) from None
+            raise
 
     def _once(self, work: Callable[[sqlite3.Connection], T]) -> T:
         db = self._db if self._db is not None else self._open()

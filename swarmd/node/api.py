@@ -89,7 +89,7 @@ class Api:
 
     async def _status(self, request: Request) -> Response:
         return as_json(
-            status_document(self.about(), self.progress, self.children, self.now_ms(), self.health.findings)
+            status_document(self.about(), self.progress, self.children, self.now_ms(), self.health.problems)
         )
 
     async def _peers(self, request: Request) -> Response:
@@ -188,7 +188,7 @@ class Api:
     async def _healthz(self, request: Request) -> Response:
         if self.health.healthy:
             return Response(b"ok\n")
-        codes = [finding.code for finding in self.health.findings if finding.unhealthy]
+        codes = [problem.code for problem in self.health.problems if problem.unhealthy]
         return Response(f"not healthy: {', '.join(codes)}\n".encode(), 503)
 
     async def _readyz(self, request: Request) -> Response:

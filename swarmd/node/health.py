@@ -1,26 +1,25 @@
 """Health: whether the node does its work, and what is wrong.
 
-Some of it shows at a glance (`findings`), the rest only to somebody who keeps looking: `Health` looks once a second. Nothing here
+Some of it shows at a glance (`problems`), the rest only to somebody who keeps looking: `Health` looks once a second. Nothing here
 waits for a loop or a child, so nothing that is stuck can keep it from being seen.
 """
 
 import logging
 import os
-import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 import trio
 
 from swarmd.clients.worker import Worker
+from swarmd.files.datadir import DataDir
 from swarmd.loops.pace import Pace
 from swarmd.loops.progress import Progress
 from swarmd.metrics import Metrics
 from swarmd.metrics.labels import HEALTH_CODES
-from swarmd.node.findings import Finding, at_a_glance
+from swarmd.node.problems import Problem, at_a_glance
 from swarmd.policy.state.durable import RESERVE_BYTES
 from swarmd.protocol.rules import Verdict
 
@@ -55,7 +54,7 @@ class _Heard(NamedTuple):
 
 @dataclass
 class Health:
-    """Looks at the node once a second. `findings` is what it saw last; `healthy` whether the node does its work.
+    """Looks at the node once a second. `problems` is what it saw last; `healthy` whether the node does its work.
 
     Its many private fields are the windows over which it looks, each of one check.
     """
@@ -64,9 +63,9 @@ class Health:
     workers: Mapping[str, Worker]
     pace: Pace
     metrics: Metrics
-    root: Path
+    data_dir: DataDir
     solo: bool
-    findings: list[Finding] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     _now_s: Callable[[], float] = trio.current_time
     _at: tuple[str, int, int] = ("", 0, 0)
     _since_s: float = 0.0
@@ -79,7 +78,7 @@ class Health:
 
     @property
     def healthy(self) -> bool:
-        return not any(finding.unhealthy for finding in self.findings)
+        return not any(problem.unhealthy for problem in self.problems)
 
     async def run(self) -> None:
         """Look for ever, and measure meanwhile how late a timer of this event loop is."""
@@ -95,15 +94,15 @@ class Health:
         now_s = self._now_s()
         self._lags.add(now_s, lag_s)
         self._since_s += lag_s  # nobody did anything while this process did not run
-        before = {finding.code for finding in self.findings}
-        glance = at_a_glance(self.progress, self.workers, solo=self.solo, logs=self.root / "logs")
+        before = {problem.code for problem in self.problems}
+        glance = at_a_glance(self.progress, self.workers, self.data_dir, solo=self.solo)
         found = [*glance, *self._stalled(now_s), *self._unstable(now_s), *self._unsaved(now_s)]
         found += [*self._disk(), *self._messages(now_s), *self._busy()]
-        self.findings = list({finding.code: finding for finding in reversed(found)}.values())[::-1]
-        codes = {finding.code for finding in self.findings}
-        for finding in self.findings:
-            if finding.code not in before:
-                log.warning("%s: %s %s", finding.code, finding.text, finding.fix)
+        self.problems = list({problem.code: problem for problem in reversed(found)}.values())[::-1]
+        codes = {problem.code for problem in self.problems}
+        for problem in self.problems:
+            if problem.code not in before:
+                log.warning("%s: %s %s", problem.code, problem.text, problem.fix)
         for code in before - codes:
             log.info("%s is over", code)
         for code in HEALTH_CODES:
@@ -111,7 +110,7 @@ class Health:
         self.metrics.healthy.set(self.healthy)
         self.metrics.ready.set(all(worker.up for worker in self.workers.values()))
 
-    def _stalled(self, now_s: float) -> Iterator[Finding]:
+    def _stalled(self, now_s: float) -> Iterator[Problem]:
         """No step forward within what this node's own pace makes likely."""
         progress = self.progress
         at = progress.phase, progress.round, progress.policy_version
@@ -127,19 +126,21 @@ class Health:
         if (spell_s := now_s - self._since_s) > bound_s:
             text = f"No step forward for {spell_s:.0f} s, in the phase {progress.phase!r}"
             text += f", which lately took {max(spells):.0f} s at most." if spells else "."
-            yield Finding(
-                "stalled", text, f"See {self.root / 'logs'}; `swarmd stop` and a new start lose nothing."
+            yield Problem(
+                "stalled",
+                text,
+                f"See {self.data_dir.log('generation').parent}; `swarmd stop` and a new start lose nothing.",
             )
 
-    def _unstable(self, now_s: float) -> Iterator[Finding]:
+    def _unstable(self, now_s: float) -> Iterator[Problem]:
         for name, worker in self.workers.items():
             window = self._restarts.setdefault(name, _Window(RESTARTS_S))
             window.add(now_s, worker.num_restarts)
             if (num := worker.num_restarts - window.oldest) >= RESTARTS_MAX:
                 text = f"The {name} process was replaced {num} times in {RESTARTS_S / 60:.0f} minutes."
-                yield Finding("worker_unstable", text, f"See {self.root / 'logs' / name}.log.")
+                yield Problem("worker_unstable", text, f"See {self.data_dir.log(name)}.")
 
-    def _unsaved(self, now_s: float) -> Iterator[Finding]:
+    def _unsaved(self, now_s: float) -> Iterator[Problem]:
         if self.pace.saved_round != self._saved_round or not self._saved_s:
             self._saved_round, self._saved_s = self.pace.saved_round, now_s
         num = self.progress.round - (self._saved_round or 0)
@@ -151,30 +152,31 @@ class Health:
         )
         if num > 0 and late:
             text = f"The last {num} rounds have no checkpoint; a crash would lose them."
-            yield Finding(
+            yield Problem(
                 "unsaved", text, "Look at the disk of the data directory; `swarmd stop` writes a checkpoint."
             )
 
-    def _disk(self) -> Iterator[Finding]:
+    def _disk(self) -> Iterator[Problem]:
+        root = self.data_dir.root
         try:
-            free_bytes = shutil.disk_usage(self.root).free
-            read_only = bool(os.statvfs(self.root).f_flag & os.ST_RDONLY)
+            disk = os.statvfs(root)
         except OSError as error:
-            yield Finding("disk_failing", f"{self.root} cannot be looked at: {error}.", "Look at the disk.")
+            yield Problem("disk_failing", f"{root} cannot be looked at: {error}.", "Look at the disk.")
             return
+        free_bytes = disk.f_bavail * disk.f_frsize
         self.metrics.disk_free.set(free_bytes)
-        if read_only:
-            text = f"{self.root} is read-only: nothing can be saved."
-            yield Finding(
+        if disk.f_flag & os.ST_RDONLY:
+            text = f"{root} is read-only: nothing can be saved."
+            yield Problem(
                 "disk_read_only", text, "Look at the system's log: disks turn read-only when they fail."
             )
         elif free_bytes < RESERVE_BYTES:
-            text = f"{self.root} has {free_bytes / 2**20:.0f} MiB free; checkpoints leave {RESERVE_BYTES / 2**20:.0f} MiB alone."
-            yield Finding(
+            text = f"{root} has {free_bytes / 2**20:.0f} MiB free; checkpoints leave {RESERVE_BYTES / 2**20:.0f} MiB alone."
+            yield Problem(
                 "disk_low", text, "Free some space. The node goes on, and saves again when there is room."
             )
 
-    def _messages(self, now_s: float) -> Iterator[Finding]:
+    def _messages(self, now_s: float) -> Iterator[Problem]:
         """What a wrong clock, or another wrong thing that all peers' messages have in common, does to them."""
         network = self.progress.shown.network
         if network.stats is None:
@@ -188,8 +190,9 @@ class Health:
         lately = _growth(self._heard.since(now_s - CLOCK_S), now)
         for num, way in ((lately.future, "behind"), (lately.stale, "ahead")):
             if num >= max(CLOCK_NUM_MIN, CLOCK_SHARE * sum(lately)):
-                text = f"This machine's clock seems to be {way}: {num} of {sum(lately)} messages of the last minute do not fit it."
-                yield Finding(
+                text = f"This machine's clock seems to be {way}:"
+                text += f" by it, {num} of the last minute's {sum(lately)} messages have a wrong time."
+                yield Problem(
                     "clock_off",
                     text,
                     "Set the clock (timedatectl set-ntp true). Others drop what this node shares.",
@@ -198,18 +201,18 @@ class Health:
         long = _growth(self._heard.oldest, now)
         if not long.accepted and sum(long) >= REFUSED_NUM_MIN and self._heard.spans_s(now_s) > REFUSED_S / 2:
             text = f"None of the last {sum(long)} messages of peers was accepted."
-            yield Finding(
+            yield Problem(
                 "nothing_accepted",
                 text,
                 "See `swarmd peers`, and whether this swarmd is the version that the others run.",
             )
 
-    def _busy(self) -> Iterator[Finding]:
+    def _busy(self) -> Iterator[Problem]:
         if (lag_s := max(self._lags.values())) > LAG_S_MAX:
             text = (
                 f"The daemon was {lag_s:.1f} s late within the last minute: the machine is too busy for it."
             )
-            yield Finding("loop_lag", text, "Leave it a core: policy.threads, or fewer programs beside it.")
+            yield Problem("loop_lag", text, "Leave it a core: policy.threads, or fewer programs beside it.")
 
 
 class _Window(Generic[T]):

@@ -24,6 +24,7 @@ from swarmd.control.http import BODY_BYTES_MAX, Service
 from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.fair.inbox import Inbox
 from swarmd.files.datadir import DataDir, Lock
+from swarmd.garbage import settle
 from swarmd.loops.answers import OwnRollouts
 from swarmd.loops.ports import Say
 from swarmd.loops.share import OUTBOX_MAX
@@ -38,7 +39,6 @@ from swarmd.node.status import About
 from swarmd.node.wiring import make_bans, make_generate, make_ingest, make_observe, make_share, make_update
 from swarmd.policy.model.resolve import download_model
 from swarmd.policy.model.staged import stage
-from swarmd.processes.child import settle
 from swarmd.processes.supervise import Child
 from swarmd.processes.values import typed
 from swarmd.trust.flows import Flows
@@ -99,9 +99,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     children = _make_children(node, model_dir, ingest)
     node.children.update(children)
     bans = make_bans(node)
-    health = Health(
-        node.progress, children, node.pace, node.metrics, node.data_dir.root, node.config.swarm.solo
-    )
+    health = Health(node.progress, children, node.pace, node.metrics, node.data_dir, node.config.swarm.solo)
     api = Api(
         _about(node, f"http://{host}:{port}/metrics"),
         node.children,

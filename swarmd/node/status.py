@@ -8,7 +8,7 @@ from swarmd.clients.worker import Worker
 from swarmd.loops.progress import Progress
 from swarmd.loops.record import mean
 from swarmd.loops.shown import NetworkShown
-from swarmd.node.findings import Finding
+from swarmd.node.problems import Problem
 from swarmd.protocol.rules import Verdict
 
 SCHEMA = 1
@@ -43,7 +43,7 @@ def status_document(
     progress: Progress,
     workers: Mapping[str, Worker],
     now_ms: int,
-    findings: Sequence[Finding] = (),
+    problems: Sequence[Problem] = (),
 ) -> dict[str, object]:
     """`/v1/status`: one screen of what the node is and does."""
     history, shown = progress.history, progress.shown
@@ -98,7 +98,7 @@ def status_document(
         "sandbox": about.sandbox,
         "data_dir": about.data_dir,
         "metrics": about.metrics_url,
-        "health": [finding.to_document() for finding in findings],
+        "health": [problem.to_document() for problem in problems],
     }
 
 

@@ -7,7 +7,6 @@ computation or of the imports: nothing may outlive a killed daemon. (A parent-de
 thread, and the kernel would kill the child when that thread retires.)
 """
 
-import gc
 import importlib
 import os
 import queue
@@ -24,7 +23,7 @@ from typing import Any, ClassVar, Protocol, get_type_hints
 import trio
 
 from swarmd.errors import Failure, SwarmdError, cause
-from swarmd.garbage import unsearched
+from swarmd.garbage import settle, unsearched
 from swarmd.processes.ends import end_process
 from swarmd.processes.frames import PING, Dropped, FrameReader, Request, Told, encode_frame
 from swarmd.processes.values import typed
@@ -225,15 +224,6 @@ async def _serve_async(service_type: type[AsynchronousService], sock: socket.soc
                 else:
                     nursery.start_soon(answer, request)
     os._exit(0)
-
-
-def settle() -> None:
-    """Keep what a started process consists of out of every further search for cycles: one took 20 ms of the event loop.
-
-    Not for processes that replace what they started with (the policy's model): frozen cycles are never freed.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 async def _receive_async(stream: trio.SocketStream) -> bytes:

@@ -21,7 +21,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from swarmd.clients.scorer import ScoreItem
-from swarmd.processes.child import settle
+from swarmd.garbage import settle
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.protocol.rules import Verdict, validate
 from swarmd.protocol.seen import Seen

@@ -1,6 +1,7 @@
 """`swarmd doctor gpu` on a box that is pretended: what it says of a compiler that vLLM needs."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -8,19 +9,11 @@ from click.testing import CliRunner
 from swarmd.cli.main import swarmd
 from swarmd.node import memory_plan
 from swarmd.policy.model import devices, packages
-from swarmd.policy.model.devices import Machine
 from swarmd.policy.plans import room
 from swarmd.policy.plans.room import Room
+from tests.policy.model.test_devices import GPU
 
-CARD = Machine(
-    has_nvidia_device=True,
-    driver="580.65",
-    torch_cuda="13.0",
-    visible_devices=None,
-    in_container=False,
-    is_apple_silicon=False,
-    capability=(8, 9),
-)
+CARD = replace(GPU, capability=(8, 9))
 LINE = "! compiler   vLLM will not start without a C compiler; apt install gcc"
 
 

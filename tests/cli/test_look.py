@@ -16,7 +16,7 @@ from swarmd.cli.main import swarmd
 from swarmd.control import client
 from swarmd.errors import NotRunning, SwarmdError
 from swarmd.loops.shown import BufferShown
-from swarmd.node.findings import Finding
+from swarmd.node.problems import Problem
 from swarmd.node.status import id_document, peers_document, status_document
 from swarmd.printable import printable
 from tests.cli.fake_daemon import Answers, fake_daemon
@@ -75,7 +75,7 @@ def test_the_status_fits_on_one_screen(tmp_path: Path) -> None:
 
 
 def test_the_status_of_a_node_that_has_just_started(tmp_path: Path) -> None:
-    document = status_document(ABOUT, progress(), UP, MS, [Finding("no_peers", "None.", "Wait.")])
+    document = status_document(ABOUT, progress(), UP, MS, [Problem("no_peers", "None.", "Wait.")])
     said = ask(tmp_path, {"GET /v1/status": (200, document)}, "status")
     assert said.exit_code == 0
     assert "own -    external -" in said.output
@@ -164,7 +164,7 @@ def test_a_stop_is_asked_for_once(tmp_path: Path, arguments: list[str], query: s
 def test_a_script_learns_whether_the_node_is_well(
     tmp_path: Path, code: str | None, exit_code: int, last: str
 ) -> None:
-    found = [Finding(code, "It is so.", "Mend it.").to_document()] if code else []
+    found = [Problem(code, "It is so.", "Mend it.").to_document()] if code else []
     said = ask(tmp_path, {"GET /v1/status": (200, status(health=found))}, "healthcheck")
     assert said.exit_code == exit_code
     assert said.output.splitlines() == [*([f"{code}: It is so. Mend it."] if code else []), last]

@@ -12,8 +12,9 @@ import trio.testing
 
 from swarmd.clients.policy import Generated
 from swarmd.errors import ChildDied, DiskFull, LocalError
+from swarmd.files.datadir import DataDir
 from swarmd.loops.answers import OwnRollouts
-from swarmd.node.findings import at_a_glance
+from swarmd.node.problems import at_a_glance
 from swarmd.protocol.rules import validate
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.types import COMPLETION_BYTES_MAX, RolloutBatch
@@ -128,7 +129,7 @@ async def test_the_operator_sees_failing_generation_until_it_works(
         await loops.generate().run()
     (warning,) = [
         w
-        for w in at_a_glance(loops.progress, {}, solo=False, logs=Path("logs"))
+        for w in at_a_glance(loops.progress, {}, DataDir(Path("data")), solo=False)
         if w.code == "generation_failing"
     ]
     assert "CUDA error" in warning.text
@@ -136,7 +137,7 @@ async def test_the_operator_sees_failing_generation_until_it_works(
     with trio.move_on_after(5):
         await loops.generate().run()
     assert "generation_failing" not in {
-        w.code for w in at_a_glance(loops.progress, {}, solo=False, logs=Path("logs"))
+        w.code for w in at_a_glance(loops.progress, {}, DataDir(Path("data")), solo=False)
     }
 
 

@@ -15,7 +15,8 @@ from swarmd.errors import ChildDied, DiskFull, Failure, LocalError, OutOfMemory
 from swarmd.experience.buffer import Sample
 from swarmd.experience.fitting import EXTERNAL_BYTES_MAX
 from swarmd.experience.rollouts import ScoredCompletion
-from swarmd.node.findings import at_a_glance
+from swarmd.files.datadir import DataDir
+from swarmd.node.problems import at_a_glance
 from swarmd.protocol.signing import peer_id_of
 from tests.loops.fakes import a_round
 from tests.loops.parts import MANIFEST, OTHER, Loops, external_rollout, own_batch
@@ -29,7 +30,7 @@ async def one_round(loops: Loops, **settings: Any) -> dict[str, Any]:
 
 
 def codes(loops: Loops) -> set[str]:
-    return {warning.code for warning in at_a_glance(loops.progress, {}, solo=False, logs=Path("logs"))}
+    return {warning.code for warning in at_a_glance(loops.progress, {}, DataDir(Path("data")), solo=False)}
 
 
 async def test_a_round_is_own_and_external_rollouts() -> None:

@@ -1,4 +1,4 @@
-"""Every finding comes when its cause does, is told by the metric, decides whether the node is healthy, and goes again."""
+"""Every problem comes when its cause does, is told by the metric, decides whether the node is healthy, and goes again."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +10,7 @@ import trio.testing
 from swarmd.clients.policy import Saved, Updated
 from swarmd.clients.update_stats import UpdateStats
 from swarmd.errors import DiskFull, LocalError, StateError
+from swarmd.files.datadir import DataDir
 from swarmd.loops.pace import Pace
 from swarmd.loops.progress import Progress
 from swarmd.loops.record import Round
@@ -41,7 +42,7 @@ def health_of(
 ) -> Health:
     """Of a node with peers, whose workers are up."""
     workers = {"generation": FakeChild("up"), "scorer": FakeChild("up")} if workers is None else workers
-    health = Health(at, workers, pace or Pace(1), Metrics(), root, solo=False)
+    health = Health(at, workers, pace or Pace(1), Metrics(), DataDir(root), solo=False)
     health._now_s = clock or Clock()
     return health
 
@@ -66,14 +67,14 @@ def health(at: Progress, clock: Clock, tmp_path: Path) -> Health:
 def codes(health: Health) -> list[str]:
     """After a look, and as the metrics say it too."""
     health.look()
-    found = [finding.code for finding in health.findings]
+    found = [problem.code for problem in health.problems]
     assert [code for code in HEALTH_CODES if value(health.metrics, "health", code=code)] == [
         code for code in HEALTH_CODES if code in found
     ]
     assert value(health.metrics, "healthy") == health.healthy == (not set(found) & set(UNHEALTHY))
-    for finding in health.findings:
-        assert finding.text.endswith(".")
-        assert finding.fix
+    for problem in health.problems:
+        assert problem.text.endswith(".")
+        assert problem.fix
     return found
 
 
@@ -138,7 +139,7 @@ def test_a_daemon_that_was_stopped_has_not_stalled(health: Health, at: Progress,
     passing(health, clock, 2)
     clock.now_s += 3600
     health.look(lag_s=3599)
-    assert [finding.code for finding in health.findings] == ["loop_lag"]
+    assert [problem.code for problem in health.problems] == ["loop_lag"]
 
 
 @pytest.mark.parametrize("phase", ["starting", "idle"])
@@ -209,14 +210,13 @@ def test_minutes_without_a_checkpoint(at: Progress, clock: Clock, tmp_path: Path
 def test_disks(
     health: Health, monkeypatch: pytest.MonkeyPatch, free: int | None, flags: int, code: str
 ) -> None:
-    def usage(path: Path) -> Any:
+    def statvfs(path: Path) -> Any:
         if free is None:
             raise OSError(5, "Input/output error")
-        return SimpleNamespace(free=free)
+        return SimpleNamespace(f_bavail=free, f_frsize=1, f_flag=flags)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.shutil, "disk_usage", usage)
-        patch.setattr(module.os, "statvfs", lambda path: SimpleNamespace(f_flag=flags))
+        patch.setattr(module.os, "statvfs", statvfs)
         assert codes(health) == [code]
     assert codes(health) == []
 
@@ -242,7 +242,7 @@ def test_a_clock_that_is_off_is_seen_within_a_minute(
         hear(at, **{rule: 1})
         passing(health, clock, 3)
     assert codes(health) == ["clock_off"]
-    assert way in health.findings[0].text
+    assert way in health.problems[0].text
     for _ in range(int(CLOCK_S / 3)):
         at.round, health.pace.saved_round = at.round + 1, at.round + 1
         hear(at, accepted=1)
@@ -281,7 +281,7 @@ def test_a_network_process_that_begins_anew_counts_from_nothing(
 
 async def test_a_busy_loop(health: Health, clock: Clock) -> None:
     health.look(lag_s=0.7)
-    assert [finding.code for finding in health.findings] == ["loop_lag"]
+    assert [problem.code for problem in health.problems] == ["loop_lag"]
     assert health.healthy
     assert passing(health, clock, 61) == []
 
@@ -304,7 +304,7 @@ def test_a_slow_update_is_told_until_a_fast_one(health: Health, at: Progress) ->
     at.history.rounds.append(trained(num_steps=1, slow_cost=2.34, self_check="softcap"))
     at.history.rounds.append(trained(skipped="zero_advantage"))
     assert codes(health) == ["slow_update"]
-    assert "2.3 times the tokens go through the model: softcap" in health.findings[0].text
+    assert "2.3 times the tokens go through the model: softcap" in health.problems[0].text
     at.history.rounds.append(trained(num_steps=1))
     assert codes(health) == []
 
@@ -319,7 +319,7 @@ def test_a_slow_update_is_told_until_a_fast_one(health: Health, at: Progress) ->
 def test_a_checkpoint_that_fails_is_told(health: Health, at: Progress, error: LocalError, code: str) -> None:
     at.shown.checkpoint_error = error
     assert codes(health) == [code]
-    assert error.what in health.findings[0].text
+    assert error.what in health.problems[0].text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 Which = Callable[[str], str | None]
-# By the package manager that is there: how it installs a compiler, and the headers of Python `{0}`, where they are not with Python.
+# Each package manager's command for a compiler, and its package with the headers of Python `{0}`.
 _INSTALL = {
     "apt-get": ("apt install gcc", "python{0}-dev"),
     "dnf": ("dnf install gcc", "python3-devel"),

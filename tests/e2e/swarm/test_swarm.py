@@ -3,6 +3,7 @@
 import os
 import signal
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +39,14 @@ def claims(node: LocalNode) -> list[float]:
     return [ratio for ratio in found if ratio is not None]
 
 
-def test_every_node_holds_rollouts_of_every_other(swarm: LocalSwarm, persons: set[str]) -> None:
+@pytest.mark.parametrize("authors", [authors_held, authors_used], ids=["holds", "trains on"])
+def test_every_node_has_rollouts_of_every_other(
+    swarm: LocalSwarm, persons: set[str], authors: Callable[[LocalNode], set[str]]
+) -> None:
     for node in swarm.nodes:
         until(
-            lambda node=node: authors_held(node) - persons == others(swarm, node),
-            "rollouts of all others",
-            node,
-        )
-
-
-def test_every_node_trains_on_rollouts_of_every_other(swarm: LocalSwarm, persons: set[str]) -> None:
-    for node in swarm.nodes:
-        until(
-            lambda node=node: authors_used(node) - persons == others(swarm, node),
-            "use of everybody's rollouts",
+            lambda node=node: authors(node) - persons == others(swarm, node),
+            f"everybody's rollouts among the {authors.__name__}",
             node,
         )
 
