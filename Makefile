@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo gpu experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest chaos attack sybils fuzz fuzz-http clean
+.PHONY: help demo gpu experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest chaos soak attack sybils fuzz fuzz-http clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -81,6 +81,10 @@ bench-ingest: $(VENV)/.dev ## a stranger's messages validated and scored: per se
 
 chaos: $(VENV)/.dev ## kill -9 of every process of a real node, over and over
 	@$(BIN)/python -m pytest tests/chaos -m 'slow or not slow' -s
+
+HOURS ?= 4
+soak: $(VENV)/.dev ## four nodes with churn for HOURS=4: slopes of memory, descriptors, tasks, disk and lag, and what a month of it would be
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.soak --hours $(HOURS)
 
 attack: $(VENV)/.dev ## hostile peers against real nodes, one attack after another and all together; about a quarter of an hour on two cores
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.attack

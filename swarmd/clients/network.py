@@ -38,6 +38,7 @@ class NetworkStats(NamedTuple):
         banned_connections, banned_messages: refused, of banned peers; `blacklisted` below the messages.
         verdicts: judged messages by the rule that decided.
         heartbeat_lag_s: how late gossip's heartbeat came.
+        num_tasks: trio tasks of the process: each connection and stream has some.
         bootstrap: how the last dial of each bootstrap address ended.
         others: more counts, for people.
     """
@@ -50,6 +51,7 @@ class NetworkStats(NamedTuple):
     verdicts: dict[str, int]
     reach: Reach
     heartbeat_lag_s: float
+    num_tasks: int
     bootstrap: dict[str, str]
     others: dict[str, object]
 

@@ -55,6 +55,7 @@ class Observe:
         except LocalError as error:
             log.warning("the buffer cannot be looked at: %s", error)
             self.shown.buffer_error = error
+        metrics.tasks.labels("daemon").set(trio.lowlevel.current_statistics().tasks_living)
         for worker, up in self.workers_up().items():
             metrics.worker_up.labels(worker).set(up)
         if self.network is not None:
@@ -116,3 +117,4 @@ class Observe:
             if VERDICT_OF[rule] is not Verdict.ACCEPT:
                 metrics.rejects.labels(rule).inc(grown[f"rule {rule}"])
         metrics.heartbeat_lag.set(stats.heartbeat_lag_s)
+        metrics.tasks.labels("network").set(stats.num_tasks)

@@ -108,6 +108,7 @@ class Metrics(SwarmMetrics, TrainingMetrics):
         self.loop_lag = self._histogram(
             "loop_lag_seconds", "Delay of a 1 s timer: the event loop's health.", _LAG_BUCKETS_S
         )
+        self.tasks = self._gauge("tasks", "Trio tasks alive, by process.", process=("daemon", "network"))
         self.control_connections = self._counter(
             "control_connections",
             "Connections to the local sockets, by how they ended.",

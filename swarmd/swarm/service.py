@@ -232,6 +232,7 @@ class NetworkService(NetworkOps):
             verdicts={rule: self._intake.rules[rule] for rule in RULES},
             reach=_reach(stack, self._manifest.topic) if stack else Reach(0, 0),
             heartbeat_lag_s=self._lag_s_max,
+            num_tasks=trio.lowlevel.current_statistics().tasks_living,
             bootstrap=self._discovery.bootstrap_states() if self._discovery else {},
             others=others,
         )

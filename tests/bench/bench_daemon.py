@@ -17,6 +17,7 @@ import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from swarmd.experiment.swarms.local_swarm import LocalNode, LocalSwarm
+from tests.e2e.watch import metrics_text
 
 SETTINGS = (
     "--model", "tiny", "--device", "cpu", "--placement", "split", "--completions", "32", "--mix", "16/16",
@@ -82,15 +83,6 @@ def lag_counts(node: LocalNode) -> dict[float, float]:
     text = metrics_text(node)
     family = next(f for f in text_string_to_metric_families(text) if f.name == "swarmd_loop_lag_seconds")
     return {float(s.labels["le"]): s.value for s in family.samples if s.name.endswith("_bucket")}
-
-
-def metrics_text(node: LocalNode) -> str:
-    """The node's own /metrics."""
-    import urllib.request
-
-    url = (node.ask("/v1/status") or {})["metrics"]
-    with urllib.request.urlopen(url, timeout=10) as response:
-        return str(response.read().decode())
 
 
 def quantile(cumulative: dict[float, float], q: float) -> str:

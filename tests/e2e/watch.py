@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,12 @@ def status(node: LocalNode) -> dict[str, Any]:
 def rounds(node: LocalNode) -> int:
     """Rounds the node has completed."""
     return int(status(node).get("round", 0))
+
+
+def metrics_text(node: LocalNode) -> str:
+    """The node's own /metrics. Raises OSError while it does not answer."""
+    with urllib.request.urlopen(status(node).get("metrics", ""), timeout=10) as response:
+        return str(response.read().decode())
 
 
 def restarts(node: LocalNode, worker: str) -> int:

@@ -285,6 +285,7 @@ def network_stats(**changes: Any) -> NetworkStats:
         verdicts={},
         reach=Reach(0, 0),
         heartbeat_lag_s=0.01,
+        num_tasks=20,
         bootstrap={},
         others={},
     )

@@ -86,6 +86,7 @@ class GossipPort(NetworkOps):
             verdicts={rule: self.rules[rule] for rule in VERDICT_OF},
             reach=Reach(num_others, num_others),
             heartbeat_lag_s=0.0,
+            num_tasks=0,
             bootstrap={},
             others={
                 "peers": num_others,
