@@ -16,6 +16,7 @@ from typing import TextIO
 
 from swarmd.errors import Locked, StateError
 from swarmd.files.atomic import write_atomically
+from swarmd.files.failing import disk_error
 from swarmd.files.owned import make_own, open_own, require_own, require_own_content
 
 SOCKET_PATH_BYTES_MAX = 107  # sun_path of Linux and, at 103, macOS; longer paths fall back to a short one
@@ -130,9 +131,8 @@ class Lock:
         try:
             self._file = locked_file(data_dir.root, "swarmd", fix)
         except OSError as error:
-            raise StateError(
-                f"cannot use the data directory {data_dir.root}", str(error), "choose another with --data-dir"
-            ) from None
+            what = f"cannot use the data directory {data_dir.root}"
+            raise disk_error(error, what, "choose another with --data-dir") from None
 
     def release(self) -> None:
         self._file.close()

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from swarmd.errors import StateError
+from swarmd.files.failing import disk_error
 
 # Linux follows 40 links in one path (path_resolution(7)).
 _LINKS_MAX = 40
@@ -24,7 +25,7 @@ def make_own(directory: Path) -> None:
     """Make `directory` and its missing parents for this user alone, and see that it is ours.
 
     Raises:
-        StateError: it cannot be made, or `require_own` refuses it.
+        StateError: it cannot be made, or `require_own` refuses it. DiskFull: no space for it.
     """
     require_own(directory)  # before anything is made below a folder of somebody else's
     missing = [path for path in (directory, *directory.parents) if not os.path.lexists(path)]
@@ -33,7 +34,7 @@ def make_own(directory: Path) -> None:
             path.mkdir(mode=_NEW, exist_ok=True)
         directory.mkdir(mode=_NEW, exist_ok=True)  # a file in its place is told by its own name
     except OSError as error:
-        raise _refused(directory, str(error)) from None
+        raise disk_error(error, f"cannot make {directory}", "choose another folder") from None
     require_own(directory)
 
 

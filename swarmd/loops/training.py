@@ -94,8 +94,8 @@ class Training:
         return self.pace.saved_round == self.progress.round or await self._save("now")
 
     async def save_last(self) -> None:
-        """A checkpoint of the last round, where not every round has one."""
-        if (self.pace.every_rounds > 1 or self.pace.background) and self.progress.history.rounds:
+        """A checkpoint of the last round, unless it has one; a round whose checkpoint failed gets another try."""
+        if self.progress.history.rounds:
             await self.save()
 
     async def hand_over(self) -> None:

@@ -22,8 +22,10 @@ from swarmd.config import Config
 from swarmd.control.gate import gate_of
 from swarmd.control.http import BODY_BYTES_MAX, Service
 from swarmd.control.server import open_tcp, open_unix, router, serve
+from swarmd.errors import cause
 from swarmd.fair.inbox import Inbox
 from swarmd.files.datadir import DataDir, Lock
+from swarmd.files.failing import disk_error, of_disk
 from swarmd.garbage import settle
 from swarmd.loops.answers import OwnRollouts
 from swarmd.loops.ports import Say
@@ -67,6 +69,10 @@ async def run_node(
             node.counter.close()
             if node.weights_dir is not None:
                 shutil.rmtree(node.weights_dir, ignore_errors=True)
+    except (OSError, BaseExceptionGroup) as group:
+        if isinstance(failed := cause(group), OSError) and of_disk(failed, data_dir.root):
+            raise disk_error(failed, f"cannot go on with the data directory {data_dir.root}") from group
+        raise
     finally:
         lock.release()
     if error := node.progress.shown.checkpoint_error:
@@ -129,7 +135,8 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
         await _run_loops(node, ingest, inbox)
         node.say(f"Stopped after round {node.progress.round}; the state is in {node.data_dir.root}")
         processes.cancel_scope.cancel()
-    node.data_dir.socket.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # nobody listens there any more, and the next start removes it
+        node.data_dir.socket.unlink()
 
 
 def _about(node: Node, metrics_url: str) -> About:

@@ -16,6 +16,7 @@ from pathlib import Path
 import trio
 
 from swarmd.errors import BY_NAME, ChildDied, Failure, LocalError, OutOfMemory, SwarmdError
+from swarmd.files.failing import disk_error, of_disk
 from swarmd.processes.frames import PING, Dropped, FrameReader, Request, Told, encode_frame
 from swarmd.processes.spawn import end, spawn, tail
 from swarmd.processes.values import typed
@@ -112,7 +113,12 @@ class Child:
                     process, stream = await spawn(self.spec.service, self.spec.log_path, self.spec.env)
                 except OSError as error:  # no memory, process or descriptor left at this moment
                     if not announced:
-                        raise LocalError(f"{self.spec.name} cannot be started", str(error)) from error
+                        what, of_log = f"{self.spec.name} cannot be started", self.spec.log_path.parent
+                        raise (
+                            disk_error(error, what)
+                            if of_disk(error, of_log)
+                            else LocalError(what, str(error))
+                        ) from error
                     log.warning("%s cannot be started now: %s", self.spec.name, error)
                     self._on_restart("start")
                     await trio.sleep(BACKOFF_MAX_S)

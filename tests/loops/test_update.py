@@ -188,7 +188,7 @@ async def test_a_checkpoint_that_fails_is_told_until_one_is_written(kind: str, c
     loops.learner.failure = Failure(kind, "no space", why="", fix="make room")
     await one_round(loops)
     assert code in codes(loops)
-    assert loops.count("checkpoint_saves_total", result="failed") == 1
+    assert loops.count("checkpoint_saves_total", result="failed") == 2  # the end tried again
     loops.learner.failure = None
     await one_round(loops)
     assert code not in codes(loops)
@@ -219,6 +219,21 @@ async def test_an_orderly_end_saves_the_last_round() -> None:
     assert loops.learner.saved.state["round"] == 1
     assert loops.learner.applied_rounds == [1]
     assert loops.count("train_rounds_total") == 1
+
+
+async def test_an_orderly_end_tries_again_where_the_last_checkpoint_failed() -> None:
+    loops = Loops()
+    loops.learner.failure = Failure("StateError", "read-only", why="", fix="")
+
+    def mended(record: dict[str, Any]) -> None:
+        loops.learner.failure = None
+        loops.progress.request_stop()
+
+    loops.progress.put_own(own_batch())
+    await loops.update(on_round=mended).run()
+    assert loops.progress.shown.checkpoint_error is None
+    assert loops.learner.saved.state["round"] == 1
+    assert loops.count("checkpoint_saves_total", result="failed") == 1
 
 
 async def test_an_end_that_cannot_save_is_still_an_end() -> None:
