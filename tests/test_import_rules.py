@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
                "bitsandbytes"},
     "swarm": {"clients", "clock", "protocol", "trust", "fair", "files", "recent", "config", "errors", "metrics", "trio",
               "libp2p", "multiaddr", "cryptography", "nacl", "msgpack", "google"},
-    "processes": {"errors", "garbage", "trio", "msgpack", "pydantic"},
+    "processes": {"errors", "files", "garbage", "trio", "msgpack", "pydantic"},
     "clients": {"errors", "experience", "processes", "trio"},
     "loops": {"clients", "protocol", "experience", "trust", "fair", "recent", "config", "errors", "metrics", "trio"},
     "control": {"protocol", "config", "errors", "metrics", "files", "trio", "h11"},
