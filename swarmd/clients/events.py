@@ -29,6 +29,12 @@ class BootstrapChanged(NamedTuple):
     state: str
 
 
+class BookLost(NamedTuple):
+    """The addresses that worked lately cannot be read: the node has its bootstraps, and whoever finds it."""
+
+    why: str
+
+
 class PlanChanged(NamedTuple):
     """The update goes on under another memory plan."""
 
@@ -57,7 +63,7 @@ class SlowPath(NamedTuple):
     why: str
 
 
-NetworkEvent = Accepted | HostDied | BootstrapChanged
+NetworkEvent = Accepted | HostDied | BootstrapChanged | BookLost
 PolicyEvent = PlanChanged | OptimizerRestarted | CheckpointSkipped | SlowPath
 Event = NetworkEvent | PolicyEvent
 _KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from swarmd.errors import DiskFull, StateError, SwarmdError
+from swarmd.files.aside import set_aside
 
 T = TypeVar("T")
 
@@ -151,10 +152,7 @@ class Store:
         if self._db is not None:
             self._db.close()
             self._db = None
-        number = 1
-        while (target := self.path.with_name(f"{self.path.name}.{ending}-{number}")).exists():
-            number += 1
-        self.path.replace(target)
+        target = set_aside(self.path, ending)
         for suffix in ("-wal", "-shm"):  # a stale log would be replayed into the new file
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         self.moved_aside.append(target)

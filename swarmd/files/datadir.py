@@ -45,6 +45,7 @@ class DataDir:
     checkpoints = _Below("checkpoints")
     peers = _Below("peers.json")
     standings = _Below("standings.json")  # what is known of authors: who is proven, and who is banned
+    bans = _Below("bans.json")  # the operator's bans, which are in the standings too
     rounds = _Below("rounds.jsonl")
     evaluations = _Below("evaluations.jsonl")
     # A start makes this anew, and libraries keep here what makes them faster; may be deleted while no node runs.

@@ -19,7 +19,7 @@ from swarmd.metrics import Metrics
 from swarmd.trust.evidence import POINTS
 from swarmd.trust.peer_key import key_of, peer_id_of_key
 from swarmd.trust.standing import Ban, Standings
-from swarmd.trust.standings_file import encode, rows_of
+from swarmd.trust.standings_file import Rows, encode, encode_bans, rows_of
 
 log = logging.getLogger(__name__)
 # Seconds between two looks: how soon a peer that does wrong is banned.
@@ -36,7 +36,8 @@ SHOWN_MAX = 3
 
 @dataclass
 class Bans:
-    """Keeps the standings. `save` writes the file, blocking; `network` is None for a node alone; `own` is this node's key.
+    """Keeps the standings. `save` writes their file and `save_bans` that of the operator's bans, both blocking. `network` is None
+    for a node alone; `own` is this node's key.
 
     Its many fields are what it is given, what it told the network last, and how the last save went.
     """
@@ -45,12 +46,14 @@ class Bans:
     own: bytes
     network: Network | None
     save: Callable[[bytes], None]
+    save_bans: Callable[[bytes], None]
     run_blocking: RunBlocking
     shown: Shown
     metrics: Metrics
     now_ms: NowMs
     _told: tuple[int, frozenset[bytes]] | None = None
     _saved: bytes = b""
+    _saved_bans: bytes = b""
     _saved_at_s: float = 0.0
     _save_took_s: float = 0.0
     _saving: trio.Lock = field(default_factory=trio.Lock)
@@ -67,7 +70,7 @@ class Bans:
                     await self._wake.wait()
         finally:
             try:
-                self.save(encode(rows_of(self.standings, self._now_s)))
+                self._write(rows_of(self.standings, self._now_s))
             except (OSError, LocalError) as error:
                 log.warning("the standings could not be written: %s", error)
 
@@ -174,15 +177,21 @@ class Bans:
         async with self._saving:
             self.standings.changed, self._saved_at_s = False, trio.current_time()
             try:
-                content = await self.run_blocking(encode, rows_of(self.standings, self._now_s))
-                if content != self._saved:
-                    await self.run_blocking(self.save, content)
-                    self._saved = content
+                await self.run_blocking(self._write, rows_of(self.standings, self._now_s))
             except BaseException:
                 self.standings.changed = True
                 raise
             finally:
                 self._save_took_s = trio.current_time() - self._saved_at_s
+
+    def _write(self, rows: Rows) -> None:
+        """Write what changed. The bans come last: where their file is missing, the standings have them."""
+        if (content := encode(rows)) != self._saved:
+            self.save(content)
+            self._saved = content
+        if (content := encode_bans(rows)) != self._saved_bans:
+            self.save_bans(content)
+            self._saved_bans = content
 
     def _show(self) -> None:
         standings = self.standings

@@ -53,6 +53,11 @@ def round_line(done: Round, num_peers: int) -> str:
     )
 
 
+def set_aside_once(path: Path) -> Path:
+    """Where the file lies that was set aside because it had become too long."""
+    return path.with_name(f"{path.name}.1")
+
+
 def _append(path: Path, record: dict[str, object] | EvaluationRecord) -> None:
     line = json.dumps(record).encode() + b"\n"
     try:
@@ -63,6 +68,6 @@ def _append(path: Path, record: dict[str, object] | EvaluationRecord) -> None:
             # a line cut off by a full disk or a power cut must not take this one with it
             file.write(line if file.read(1) in (b"", b"\n") else b"\n" + line)
         if end > HISTORY_BYTES_MAX:
-            path.replace(path.with_name(f"{path.name}.1"))
+            path.replace(set_aside_once(path))
     except OSError as error:
         log.warning("cannot write to %s: %s", path, error)

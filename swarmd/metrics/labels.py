@@ -6,7 +6,7 @@ WORKERS = ("network", "generation", "update", "scorer")
 RESTART_REASONS = ("crash", "killed", "memory", "hang", "start")
 SKIP_REASONS = ("no_data", "zero_advantage", "non_finite", "oom", "failed")
 # What of the data directory can be damaged and costs no more than itself: a file by its name in `DataDir`, or one rollout.
-STATE_FILES = ("buffer", "rollout", "counters")
+STATE_FILES = ("buffer", "rollout", "counters", "standings", "bans", "peers", "history")
 DISCARD_REASONS = (
     "held_out",
     "duplicate",

@@ -9,6 +9,7 @@ from swarmd.errors import DiskFull
 from swarmd.files.datadir import DataDir
 from swarmd.loops.pace import Pace, interval_s
 from swarmd.loops.ports import Say
+from swarmd.loops.report import set_aside_once
 from swarmd.policy.model.folder import ResolvedModel
 from swarmd.policy.plans.room import look
 from swarmd.policy.state.durable import HOST_RESERVE_BYTES, RESERVE_BYTES
@@ -77,15 +78,16 @@ def newest_age_s(data_dir: DataDir, now_s: float) -> float:
 
 def last_round(data_dir: DataDir) -> int:
     """The newest round in a node's history, 0 where there is none. Raises OSError where it cannot be read."""
-    try:
-        with open(data_dir.rounds, "rb") as file:
-            file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
-            lines = file.read().splitlines()
-    except FileNotFoundError:
-        return 0
-    for line in reversed(lines):
+    for path in (data_dir.rounds, set_aside_once(data_dir.rounds)):
         try:
-            return int(json.loads(line)["round"])
-        except (ValueError, KeyError, TypeError):
-            continue  # a line that is being written, or was cut off
+            with open(path, "rb") as file:
+                file.seek(max(0, file.seek(0, 2) - _TAIL_BYTES))
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            continue
+        for line in reversed(lines):
+            try:
+                return int(json.loads(line)["round"])
+            except (ValueError, KeyError, TypeError):
+                continue  # a line that is being written, or was cut off
     return 0

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from swarmd.clients.events import (
     Accepted,
+    BookLost,
     BootstrapChanged,
     CheckpointSkipped,
     Event,
@@ -15,12 +16,15 @@ from swarmd.clients.events import (
     SlowPath,
 )
 from swarmd.loops.ports import Say
+from swarmd.metrics import Metrics
 from swarmd.node.memory_plan import MemoryPlan
 
 log = logging.getLogger(__name__)
 
 
-def heard(event: Event, *, ingest: Callable[[Accepted], None], memory: MemoryPlan, say: Say) -> None:
+def heard(
+    event: Event, *, ingest: Callable[[Accepted], None], memory: MemoryPlan, metrics: Metrics, say: Say
+) -> None:
     """Act on an event, and tell the operator what changes how the node learns or whom it reaches."""
     match event:
         case Accepted():
@@ -37,6 +41,9 @@ def heard(event: Event, *, ingest: Callable[[Accepted], None], memory: MemoryPla
         case BootstrapChanged():
             mark = "✓" if event.state == "connected" else "!"
             say(f"{mark} bootstrap  {event.address}: {event.state.replace('_', ' ')}")
+        case BookLost():
+            metrics.state_damaged.labels("peers").inc()
+            say(f"! peers      {event.why}: known addresses are lost, bootstraps are not")
         case HostDied():
             say(f"! network    failed inside libp2p ({event.kinds}) and starts anew")
             log.warning("all libp2p objects are made anew: %s", event.kinds)

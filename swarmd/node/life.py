@@ -182,7 +182,8 @@ def _make_children(node: Node, model_dir: Path, ingest: Callable[[Accepted], Non
     )
 
     def on_event(name: str, fields: object) -> None:
-        heard(event_of(name, fields), ingest=ingest, memory=node.memory, say=node.say)
+        event = event_of(name, fields)
+        heard(event, ingest=ingest, memory=node.memory, metrics=node.metrics, say=node.say)
 
     def on_restart(name: str, reason: str) -> None:
         node.metrics.worker_restarts.labels(name, reason).inc()
@@ -220,9 +221,14 @@ async def _start_children(node: Node, children: dict[str, Child], nursery: trio.
     if round:
         node.say(f"✓ resumed    after round {round}")
     with contextlib.suppress(OSError):  # the history is no state
-        if (num_lost := last_round(node.data_dir) - round) > 0:
+        if (num_lost := (last := last_round(node.data_dir)) - round) > 0:
             node.metrics.rounds_lost.inc(num_lost)
             node.say(lost_line(round, num_lost, "the last run did not end in order"))
+        elif num_lost < 0:
+            node.metrics.state_damaged.labels("history").inc()
+            node.say(
+                f"! history    {node.data_dir.rounds.name} ends with round {last}: newer records are lost"
+            )
 
 
 async def _signals(node: Node, everything: trio.CancelScope) -> None:

@@ -1,6 +1,5 @@
 """The parts of one node that need no child process: identity, model, manifest, buffer. `swarmd.node.life` brings them to life."""
 
-import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from swarmd.node.children import (
     place,
     weights_directory,
 )
+from swarmd.node.known import open_trust
 from swarmd.node.memory_plan import MemoryPlan, begin
 from swarmd.node.own import open_counter, own_identity
 from swarmd.policy.model.resolve import TINY, ResolvedModel, resolve_device, resolve_model
@@ -40,10 +40,6 @@ from swarmd.policy.state.checkpoints import read_state
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import Identity
-from swarmd.trust.offences import Offences
-from swarmd.trust.quotas import QuotaLimits, Quotas
-from swarmd.trust.standing import Standings
-from swarmd.trust.standings_file import decode_into
 from swarmd.trust.trust import Trust
 
 # The rules by which a message is not accepted: the values of a metric's label.
@@ -161,7 +157,7 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         metrics=metrics,
         progress=progress,
         memory=MemoryPlan(beginning.plans, progress, metrics, say, num_oom_kills, lambda: pace.saved_round),
-        trust=open_trust(config, data_dir, say),
+        trust=open_trust(config, data_dir, metrics, say),
         plan_key=beginning.key,
         weights_dir=(
             weights_directory(
@@ -192,37 +188,6 @@ def find_manifest(config: Config, data_dir: DataDir, state: State) -> Manifest:
             "use another --data-dir for another swarm",
         )
     return manifest
-
-
-def open_trust(config: Config, data_dir: DataDir, say: Say) -> Trust:
-    """The trust of a node that starts, with the standings of the last run. A file that cannot be read costs a warning."""
-    settings = config.trust
-    standings = Standings(
-        proven_rollouts=settings.proven_rollouts,
-        ban_points=settings.ban_points if settings.bans == "on" else None,
-        offences=Offences(half_life_s=settings.ban_half_life_s),
-    )
-    now_s = clock.now_ms() / 1000
-    try:
-        decode_into(standings, data_dir.standings.read_bytes(), now_s)
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError) as error:
-        aside = data_dir.standings.with_suffix(".damaged")
-        with contextlib.suppress(OSError):
-            data_dir.standings.replace(aside)
-        say(
-            f"! standings  cannot be read ({error}); all authors start anew, and nobody is banned. See {aside}"
-        )
-    if banned := standings.banned_now(now_s):
-        say(f"✓ standings  of {standings.num_authors} authors, {len(banned)} banned: swarmd peers bans")
-    limits = QuotaLimits(
-        settings.quota_bytes_per_s,
-        settings.quota_tokens_per_s,
-        settings.quota_cpu_ms_per_s,
-        settings.quota_burst_s,
-    )
-    return Trust(standings, Quotas(limits if settings.quotas == "on" else None, standings.proven))
 
 
 def _open_buffer(config: Config, data_dir: DataDir, manifest: Manifest, say: Say) -> SwarmBuffer:

@@ -120,6 +120,7 @@ def make_bans(node: Node) -> Bans:
         own=node.identity.public_key,
         network=node.network,
         save=partial(write_atomically, node.data_dir.standings),
+        save_bans=partial(write_atomically, node.data_dir.bans),
         run_blocking=node.run_blocking,
         shown=node.progress.shown,
         metrics=node.metrics,

@@ -1,14 +1,19 @@
 """The addresses that worked lately, in one JSON file: how a node finds the swarm when every bootstrap is gone.
 
-Never fatal: a missing or damaged file starts an empty book and is counted; a full disk costs the book, not the node.
+Never fatal: a missing file starts an empty book; so does one that is damaged or of a later swarmd, which is set aside and told. A
+full disk costs the book, not the node.
 """
 
-import json
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from swarmd.clients.events import BookLost
 from swarmd.errors import DiskFull
+from swarmd.files.aside import set_aside
 from swarmd.files.atomic import write_atomically
+from swarmd.files.checked import NewerVersion, decode_checked, encode_checked
 from swarmd.files.reading import read_within
 from swarmd.recent import Recent
 from swarmd.swarm.addresses import PeerAddress, parse
@@ -20,7 +25,8 @@ ADDRESSES_MAX = 200
 _FILE_BYTES_MAX = 1 << 20
 # Of one public net: whoever rents a few addresses side by side must not push all others out.
 PER_NET_MAX = 4
-_VERSION = 1
+# Version 1 had no checksum.
+_VERSION, _UNCHECKED = 2, 1
 
 
 @dataclass
@@ -29,9 +35,11 @@ class PeerBook:
 
     Args:
         path: the file, or None to keep the book in memory only.
+        tell: is given a `BookLost` when the file cannot be used.
     """
 
     path: Path | None
+    tell: Callable[[BookLost], None] = lambda event: None
     num_corrupt: int = 0
     num_write_errors: int = 0
     _last_ok_s: Recent[str, tuple[PeerAddress, int]] = field(default_factory=lambda: Recent(ADDRESSES_MAX))
@@ -41,13 +49,15 @@ class PeerBook:
         if self.path is None:
             return
         try:
-            data = read_within(self.path, _FILE_BYTES_MAX)
+            self._take(
+                decode_checked(read_within(self.path, _FILE_BYTES_MAX), _VERSION, unchecked=_UNCHECKED)
+            )
         except FileNotFoundError:
             return
-        except (OSError, ValueError):
-            self.num_corrupt += 1
-            return
-        self._read(data)
+        except NewerVersion as error:
+            self._lost(self.path, str(error), "newer")
+        except (OSError, ValueError) as error:
+            self._lost(self.path, str(error), "corrupt")
 
     def note(self, address: PeerAddress, now_s: int) -> None:
         """A dial to this address just succeeded."""
@@ -70,7 +80,7 @@ class PeerBook:
             return None
         self._dirty = False
         peers = [{"address": address.text, "last_ok_s": at} for address, at in self._last_ok_s.values()]
-        return json.dumps({"version": _VERSION, "peers": peers}, indent=1).encode()
+        return encode_checked(_VERSION, {"peers": peers})
 
     def write(self, content: bytes) -> None:
         """Replace the file: temporary file, fsync, rename. Blocking, so called in a thread; it reads nothing of the book."""
@@ -83,18 +93,21 @@ class PeerBook:
             self.num_write_errors += 1
             self._dirty = True
 
-    def _read(self, data: bytes) -> None:
-        try:
-            content = json.loads(data)
-            if content["version"] != _VERSION:
-                raise ValueError("another version")
-            entries = [(parse(peer["address"]), int(peer["last_ok_s"])) for peer in content["peers"]]
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            self.num_corrupt += 1
-            return
-        for address, at in entries[-ADDRESSES_MAX:]:
-            if address is None:
-                self.num_corrupt += 1
-            else:
-                self.note(address, at)
+    def _take(self, content: Mapping[str, object]) -> None:
+        peers = content.get("peers")
+        if not isinstance(peers, list):
+            raise ValueError("it has no list of peers")
+        for entry in peers[-ADDRESSES_MAX:]:
+            match entry:
+                case {"address": str(text), "last_ok_s": int(at)} if (address := parse(text)) is not None:
+                    self.note(address, at)
+                case _:
+                    self.num_corrupt += 1
         self._dirty = False
+
+    def _lost(self, path: Path, why: str, ending: str) -> None:
+        self.num_corrupt += 1
+        where = "could not be moved away"
+        with contextlib.suppress(OSError):
+            where = f"is now {set_aside(path, ending).name}"
+        self.tell(BookLost(f"{path.name} cannot be read ({why}), and {where}"))

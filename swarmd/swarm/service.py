@@ -78,7 +78,7 @@ class NetworkService(NetworkOps):
         self._announce = addresses.parse_announce(announce) if announce else None
         self._bootstrap = [addresses.parse_setting(text, "bootstrap") for text in bootstrap or []]
         self._limits = limits
-        self._book = PeerBook(Path(peers_path) if peers_path else None)
+        self._book = PeerBook(Path(peers_path) if peers_path else None, emit)
         self._patience = Patience.full(0.0)
         self._counters: Counter[str] = Counter()
         self._gate = Gate(banned or [], self._counters)

@@ -188,12 +188,18 @@ class Loops:
             source=source,
         )
 
-    def bans(self, *, save: Callable[[bytes], None] = lambda content: None) -> Bans:
+    def bans(
+        self,
+        *,
+        save: Callable[[bytes], None] = lambda content: None,
+        save_bans: Callable[[bytes], None] = lambda content: None,
+    ) -> Bans:
         return Bans(
             standings=self.trust.standings,
             own=ME.public_key,
             network=Network(self.network),
             save=save,
+            save_bans=save_bans,
             run_blocking=inline,
             shown=self.progress.shown,
             metrics=self.metrics,

@@ -7,6 +7,7 @@ import pytest
 
 from swarmd.clients.events import (
     Accepted,
+    BookLost,
     BootstrapChanged,
     CheckpointSkipped,
     Event,
@@ -29,6 +30,9 @@ SAID = {
     CheckpointSkipped("round-2: damaged"): "! checkpoint round-2: damaged",
     BootstrapChanged("/ip4/1.2.3.4/tcp/1", "wrong_peer_id"): "! bootstrap  /ip4/1.2.3.4/tcp/1: wrong peer id",
     BootstrapChanged("/ip4/1.2.3.4/tcp/1", "connected"): "✓ bootstrap  /ip4/1.2.3.4/tcp/1: connected",
+    BookLost(
+        "peers.json is bad"
+    ): "! peers      peers.json is bad: known addresses are lost, bootstraps are not",
     HostDied("MuxedConnError"): "! network    failed inside libp2p (MuxedConnError) and starts anew",
     SlowPath(2.34, "softcap"): "! update     slow, 2.3 times the tokens go through the model: softcap",
     PlanChanged(3, "a", "b", "no room"): "! memory     plan a -> b in round 3: no room",
@@ -42,7 +46,7 @@ def hear() -> Callable[[Event], list[object]]:
     def hear(event: Event) -> list[object]:
         loops, came = Loops(), list[object]()
         memory = MemoryPlan((), loops.progress, loops.metrics, came.append, lambda: None, lambda: None)
-        heard(event, ingest=came.append, memory=memory, say=came.append)
+        heard(event, ingest=came.append, memory=memory, metrics=loops.metrics, say=came.append)
         return came
 
     return hear

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from swarmd.files.checked import encode_checked
 from swarmd.protocol.signing import Identity
 from swarmd.swarm.addresses import PeerAddress, parse
 from swarmd.swarm.peer_book import ADDRESSES_MAX, PER_NET_MAX, PeerBook
@@ -80,6 +81,9 @@ def test_a_file_in_which_one_net_holds_all_places_is_cut_down(tmp_path):
         b"\xff\xfe",
         b"[" * 100_000,
         b'{"version": 1, "peers": [3]}',
+        b'{"version": 1, "peers": {}}',
+        b'{"version": 2, "peers": []}',
+        b'{"version": 1, "peers": [{"address": "", "last_ok_s": Infinity}]}',
         b'{"version": 1, "peers": [{"address": "", "last_ok_s": 1e400}]}',
     ],
 )
@@ -88,6 +92,28 @@ def test_a_damaged_file_starts_an_empty_book(tmp_path, content):
     path.write_bytes(content)
     book = PeerBook(path)
     assert (book.addresses(), book.num_corrupt) == ([], 1)
+
+
+@pytest.mark.parametrize("bit", range(0, 8 * 200, 7))
+def test_one_bit_is_told_and_costs_the_book_and_no_more(tmp_path, bit):
+    path, told = tmp_path / "peers.json", []
+    book = PeerBook(path)
+    book.note(address(1), 100)
+    save(book)
+    data = path.read_bytes()
+    path.write_bytes((int.from_bytes(data) ^ 1 << bit).to_bytes(len(data)))
+    book = PeerBook(path, told.append)
+    assert (book.addresses(), len(told), path.exists()) == ([], 1, False)
+    assert "peers.json.corrupt-1" in told[0].why
+
+
+def test_a_later_swarmds_file_is_set_aside_whole(tmp_path):
+    path, told = tmp_path / "peers.json", []
+    path.write_bytes(encode_checked(3, {"peers": []}))
+    content = path.read_bytes()
+    assert PeerBook(path, told.append).addresses() == []
+    assert "this program reads up to 2" in told[0].why
+    assert (tmp_path / "peers.json.newer-1").read_bytes() == content
 
 
 def test_one_bad_entry_costs_only_itself(tmp_path):

@@ -6,10 +6,19 @@ from typing import Any
 
 import pytest
 
+from swarmd.files.checked import NewerVersion, encode_checked
 from swarmd.protocol.signing import peer_id_of
 from swarmd.trust.offences import BAN_S_MAX
 from swarmd.trust.standing import KNOWN_MAX, NEW_MAX, OPERATOR_BANS_MAX, REASON_CHARS_MAX, Standings
-from swarmd.trust.standings_file import BYTES_MAX, decode_into, encode, rows_of
+from swarmd.trust.standings_file import (
+    BYTES_MAX,
+    VERSION,
+    decode_bans,
+    decode_into,
+    encode,
+    encode_bans,
+    rows_of,
+)
 
 AUTHOR, OTHER, NEWCOMER = b"a" * 32, b"b" * 32, b"n" * 32
 NOW_S = 1_700_000_000.0
@@ -36,7 +45,8 @@ def changed(part: str, **changes: Any) -> bytes:
     """A file with one wrong entry."""
     content = json.loads(encode(rows_of(some(), NOW_S)))
     content[part][0].update(changes)
-    return json.dumps(content).encode()
+    del content["sha256"], content["version"]
+    return encode_checked(VERSION, content)
 
 
 def test_everything_is_read_back() -> None:
@@ -79,9 +89,10 @@ def test_full_tables_fit_the_file() -> None:
         one.ban(number.to_bytes(32, "big"), NOW_S, for_s=None, reason="\U0001f41d" * REASON_CHARS_MAX)
     for number in range(OPERATOR_BANS_MAX, 3 * OPERATOR_BANS_MAX):
         one.accuse(number.to_bytes(32, "big"), "forwarded_reject", NOW_S, num=10)
-    data = encode(rows_of(one, NOW_S))
-    assert len(data) <= BYTES_MAX
+    data, bans = encode(rows_of(one, NOW_S)), encode_bans(rows_of(one, NOW_S))
+    assert max(len(data), len(bans)) <= BYTES_MAX
     assert read(data).bans == one.bans
+    assert len(decode_bans(bans)) == OPERATOR_BANS_MAX
 
 
 @pytest.mark.parametrize(
@@ -91,7 +102,8 @@ def test_full_tables_fit_the_file() -> None:
      b'{"version": 3, "authors": 3, "offenders": [], "bans": []}',
      b'{"version": 3, "authors": [[]], "offenders": [], "bans": []}',
      b'{"version": 3, "authors": [], "offenders": [], "bans": [{}]}',
-     b'{"version": 4, "authors": [], "offenders": [], "bans": []}', b'{"version": [], "authors": [], "offenders": [], "bans": []}'],
+     b'{"version": 4, "authors": [], "offenders": [], "bans": []}', b'{"version": 5}',
+     b'{"version": [], "authors": [], "offenders": [], "bans": []}'],
     ids=lambda data: repr(data[:20]),
 )  # fmt: skip
 def test_what_is_no_such_file_is_refused(data: bytes) -> None:
@@ -115,15 +127,35 @@ def test_a_wrong_entry_is_refused(part: str, changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_a_damaged_file_is_read_or_refused_but_never_half(seed: int) -> None:
+def test_a_damaged_file_is_refused_and_nothing_is_taken_of_it(seed: int) -> None:
     rng, data = random.Random(seed), bytearray(encode(rows_of(some(), NOW_S)))
     for _ in range(rng.randrange(1, 5)):
-        data[rng.randrange(len(data))] = rng.randrange(256)
+        data[rng.randrange(len(data))] ^= rng.randrange(1, 256)
     one = Standings(proven_rollouts=2)
-    try:
+    with pytest.raises(ValueError) as refused:
         decode_into(one, bytes(data), NOW_S)
-    except ValueError:
-        assert (one.num_authors, one.offences.by_peer, one.bans) == (0, {}, {})
+    assert not isinstance(refused.value, NewerVersion)
+    assert (one.num_authors, one.offences.by_peer, one.bans) == (0, {}, {})
+
+
+def test_a_file_of_a_version_that_had_no_checksum_is_read() -> None:
+    content = {**json.loads(encode(rows_of(some(), NOW_S))), "version": 3}
+    del content["sha256"]
+    assert read(json.dumps(content).encode()).bans == some().bans
+
+
+def test_a_later_programs_file_is_told_from_a_damaged_one() -> None:
+    with pytest.raises(NewerVersion, match="has version 5, this program reads up to 4"):
+        read(encode_checked(5, {"people": {}}))
+
+
+def test_the_file_of_bans_has_the_operators_only() -> None:
+    one = some()
+    bans = decode_bans(encode_bans(rows_of(one, NOW_S)))
+    assert bans == {peer: ban for peer, ban in one.bans.items() if ban.by_operator}
+    points = [ban for ban in json.loads(encode(rows_of(one, NOW_S)))["bans"] if not ban["by_operator"]]
+    with pytest.raises(ValueError, match="not the operator's"):
+        decode_bans(encode_checked(1, {"bans": points}))
 
 
 def test_a_person_can_read_it() -> None:
