@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo gpu experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest chaos soak attack sybils fuzz fuzz-http clean
+.PHONY: help demo gpu experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest chaos stops soak attack sybils fuzz fuzz-http clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -79,8 +79,11 @@ bench-generate: $(VENV)/.dev ## our generation against transformers' generate, a
 bench-ingest: $(VENV)/.dev ## a stranger's messages validated and scored: per second, p50 and p99, what the sandbox costs; about two minutes
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.bench_ingest
 
-chaos: $(VENV)/.dev ## kill -9 of every process of a real node, over and over
-	@$(BIN)/python -m pytest tests/chaos -m 'slow or not slow' -s
+chaos: $(VENV)/.dev ## over a hundred faults of some twenty-five kinds (kills, disks, clocks, rot) against real nodes, and what must hold; SEED=0; a quarter of an hour
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos --seed $(SEED)
+
+stops: $(VENV)/.dev ## fifty starts and stops on a full, failing or read-only disk: exit codes and messages
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos.stops --seed $(SEED)
 
 HOURS ?= 4
 soak: $(VENV)/.dev ## four nodes with churn for HOURS=4: slopes of memory, descriptors, tasks, disk and lag, and what a month of it would be
