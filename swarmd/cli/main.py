@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 import traceback
 
 import click
@@ -16,6 +15,7 @@ from swarmd.cli.maintain import config, export
 from swarmd.cli.manifest import manifest
 from swarmd.cli.peers import peers
 from swarmd.cli.run import start
+from swarmd.cli.unforeseen import keep_traceback
 from swarmd.errors import SwarmdError, cause
 from swarmd.printable import readable
 
@@ -77,14 +77,9 @@ def main() -> None:
             _fail(expected)
         if isinstance(expected, KeyboardInterrupt):
             _interrupted()
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="swarmd-traceback-", suffix=".txt", delete=False
-        ) as file:
-            file.write(traceback.format_exc())
+        path = keep_traceback(traceback.format_exc())
         click.echo(
-            readable(
-                f"swarmd: unexpected {type(error).__name__}: {error}\n  please report it with {file.name}"
-            ),
+            readable(f"swarmd: unexpected {type(error).__name__}: {error}\n  please report it with {path}"),
             err=True,
         )
         sys.exit(1)

@@ -6,7 +6,7 @@ data directory as a node would. Two nodes of one identity are therefore never in
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import trio
@@ -25,7 +25,8 @@ from swarmd.control.client import ask
 from swarmd.errors import ConfigError, NotRunning
 from swarmd.experience.counters import QuestionCounter
 from swarmd.experience.seeds import Seeds
-from swarmd.files.datadir import DataDir, Lock, claim
+from swarmd.files.datadir import DataDir, claim
+from swarmd.files.lock import Lock
 from swarmd.loops.ask import Ask, Question, datasets_named
 from swarmd.loops.ports import Say
 from swarmd.node.children import network_spec, scorer_spec
@@ -42,7 +43,8 @@ LISTEN = "/ip4/127.0.0.1/tcp/0"
 
 @dataclass
 class Desk:
-    """What one command works with. `counter` opens the question counter; `beside_node`: a node runs in this data directory."""
+    """What one command works with. `counter` opens the question counter; `beside_node`: a node runs in this data directory;
+    `held`: the descriptors of its lock, which its processes hold too."""
 
     config: Config
     data_dir: DataDir
@@ -53,6 +55,7 @@ class Desk:
     counter: Callable[[], QuestionCounter]
     beside_node: bool
     say: Say
+    held: tuple[int, ...] = ()
 
     async def ask(self, num: int, tasks: Sequence[str]) -> list[Question]:
         """New questions of the datasets with these names (all, without names), remembered before they are shown."""
@@ -105,13 +108,16 @@ class Desk:
             return deliveries
 
     def _scorer(self) -> ChildSpec:
-        return scorer_spec(self.config, self.manifest, self.data_dir.log("contribute-scorer"))
+        spec = scorer_spec(self.config, self.manifest, self.data_dir.log("contribute-scorer"))
+        return replace(spec, held=self.held)
 
     def _network(self) -> ChildSpec:
         swarm = self.config.swarm.model_copy(update={"listen": LISTEN, "announce": ""})
         config = self.config.model_copy(update={"swarm": swarm})
         log_path = self.data_dir.log("contribute-network")
-        return network_spec(config, self.data_dir, log_path, self.seed, self.manifest)
+        return replace(
+            network_spec(config, self.data_dir, log_path, self.seed, self.manifest), held=self.held
+        )
 
 
 @contextlib.contextmanager
@@ -127,7 +133,8 @@ def open_desk(config: Config, data_dir: DataDir, *, swarm_named: bool, say: Say)
     """
     claim(data_dir)
     running = _manifest_of_node(data_dir)
-    lock = Lock(data_dir) if running is None else None
+    lock = Lock(data_dir, say=say) if running is None else None
+    held = () if lock is None else (lock.fd,)
     try:
         state = read_state(data_dir.checkpoints) or {}
         if running is None:
@@ -145,7 +152,8 @@ def open_desk(config: Config, data_dir: DataDir, *, swarm_named: bool, say: Say)
             say(f"new identity {identity.peer_id}; back up {data_dir.identity}")
         with contextlib.closing(Ledger(data_dir.contributed, identity.public_key)) as ledger:
             counter = partial(open_counter, data_dir, state, new=new)
-            yield Desk(config, data_dir, seed, identity, manifest, ledger, counter, running is not None, say)
+            beside = running is not None
+            yield Desk(config, data_dir, seed, identity, manifest, ledger, counter, beside, say, held)
     finally:
         if lock is not None:
             lock.release()

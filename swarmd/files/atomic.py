@@ -1,10 +1,14 @@
 """Files that hold their old or their new content after a crash at any moment, never something between."""
 
+import contextlib
 import errno
 import os
+import re
 from pathlib import Path
 
 from swarmd.errors import DiskFull
+
+_TEMPORARY = re.compile(r"\..+\.[0-9]+\.tmp")
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
@@ -29,6 +33,18 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o644) -> None:
                 f"no space to write {path}", str(error), "free some space; nothing was lost"
             ) from None
         raise
+
+
+def remove_left_over(folder: Path) -> int:
+    """Remove the temporary files that killed processes left in a folder in which nobody writes now; returns how many.
+
+    Raises OSError where the folder cannot be read.
+    """
+    left = [path for path in folder.iterdir() if _TEMPORARY.fullmatch(path.name)]
+    for path in left:
+        with contextlib.suppress(OSError):  # no file, so none of ours
+            path.unlink()
+    return len(left)
 
 
 def fsync_directory(path: Path) -> None:

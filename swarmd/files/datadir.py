@@ -4,7 +4,6 @@ Every path below is used only after `claim` has seen that the directory is this 
 then be a link that somebody else put there.
 """
 
-import fcntl
 import hashlib
 import os
 import stat
@@ -12,12 +11,10 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
-from swarmd.errors import Locked, StateError
+from swarmd.errors import StateError
 from swarmd.files.atomic import write_atomically
-from swarmd.files.failing import disk_error
-from swarmd.files.owned import make_own, open_own, require_own, require_own_content
+from swarmd.files.owned import open_own, require_own, require_own_content
 
 SOCKET_PATH_BYTES_MAX = 107  # sun_path of Linux and, at 103, macOS; longer paths fall back to a short one
 
@@ -100,43 +97,6 @@ def inspect(data_dir: DataDir) -> None:
     """
     owner = data_dir.root.stat().st_uid if os.geteuid() == 0 and data_dir.root.is_dir() else None
     require_own_content(data_dir.root, unread=data_dir.cache.name, linked=data_dir.config.name, owner=owner)
-
-
-def locked_file(folder: Path, who: str, fix: str) -> TextIO:
-    """The file `lock` of a folder, which holds the folder until it is closed. Raises OSError, and Locked with these words."""
-    file = os.fdopen(open_own(folder / "lock", os.O_RDWR | os.O_CREAT), "r+")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        pid = file.read().strip() or "unknown"
-        file.close()
-        raise Locked(f"another {who} (pid {pid}) already uses {folder}", fix=fix) from None
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
-    return file
-
-
-class Lock:
-    """Holds a data directory for this process; a second holder gets `Locked`. Released by the kernel, whatever happens.
-
-    Raises:
-        Locked: it is held. StateError: it cannot be made, or `claim` refuses it.
-    """
-
-    def __init__(self, data_dir: DataDir) -> None:
-        make_own(data_dir.root)
-        claim(data_dir)
-        fix = "look at it with `swarmd status`, or start a second node with --data-dir DIR and another port"
-        try:
-            self._file = locked_file(data_dir.root, "swarmd", fix)
-        except OSError as error:
-            what = f"cannot use the data directory {data_dir.root}"
-            raise disk_error(error, what, "choose another with --data-dir") from None
-
-    def release(self) -> None:
-        self._file.close()
 
 
 def load_identity_seed(data_dir: DataDir) -> tuple[bytes, bool]:

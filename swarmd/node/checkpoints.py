@@ -65,7 +65,8 @@ def require_space(data_dir: DataDir, size_bytes: int, keep: int) -> None:
     if free < need:
         raise DiskFull(
             f"{data_dir.root} has {free / 2**20:.0f} MiB free, and checkpoints need {need / 2**20:.0f}",
-            f"{num} of {size_bytes / 2**20:.0f} MiB (weights and optimizer moments), and some room for the buffer",
+            f"{num} of {size_bytes / 2**20:.0f} MiB (weights and optimizer moments), and "
+            f"{RESERVE_BYTES / 2**20:.0f} MiB that stay free for the buffer",
             "free some space, keep fewer (checkpoint.keep), or put the state elsewhere with --data-dir",
         )
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,8 +25,10 @@ from swarmd.control.http import BODY_BYTES_MAX, Service
 from swarmd.control.server import open_tcp, open_unix, router, serve
 from swarmd.errors import cause
 from swarmd.fair.inbox import Inbox
-from swarmd.files.datadir import DataDir, Lock
+from swarmd.files.atomic import remove_left_over
+from swarmd.files.datadir import DataDir
 from swarmd.files.failing import disk_error, of_disk
+from swarmd.files.lock import Lock
 from swarmd.garbage import settle
 from swarmd.loops.answers import OwnRollouts
 from swarmd.loops.ports import Say
@@ -58,12 +61,13 @@ async def run_node(
     Raises:
         SwarmdError: with the exit code of what went wrong at the start; DiskFull also when the last rounds could not be saved.
     """
-    lock = Lock(data_dir)
+    lock = Lock(data_dir, say=say)
     try:
+        remove_left_over(data_dir.root)
         node = build(config, data_dir, rounds_max=rounds_max, say=say)
         try:
             model_dir = await trio.to_thread.run_sync(_download, node, abandon_on_cancel=True)
-            await _live(node, model_dir, explicit)
+            await _live(node, model_dir, explicit, lock.fd)
         finally:
             node.buffer.close()
             node.counter.close()
@@ -91,7 +95,7 @@ def _download(node: Node) -> Path:
     return stage(node.model.name, folder, node.data_dir.model, node.say)
 
 
-async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
+async def _live(node: Node, model_dir: Path, explicit: set[str], lock_fd: int) -> None:
     """Sockets and children first, then the loops inside; leaving ends all of them."""
     host = node.config.control.metrics_host
     tcp, port = await open_tcp(
@@ -102,7 +106,7 @@ async def _live(node: Node, model_dir: Path, explicit: set[str]) -> None:
     flows = Flows(node.trust, node.manifest.limits, node.now_ms)
     inbox = Inbox(held=flows.held)
     ingest = partial(_offer, node, flows, inbox)
-    children = _make_children(node, model_dir, ingest)
+    children = _make_children(node, model_dir, ingest, lock_fd)
     node.children.update(children)
     bans = make_bans(node)
     health = Health(node.progress, children, node.pace, node.metrics, node.data_dir, node.config.swarm.solo)
@@ -166,7 +170,9 @@ def _offer(node: Node, flows: Flows, inbox: Inbox, accepted: Accepted) -> None:
         node.metrics.buffer_discarded.labels("queue_full").inc()
 
 
-def _make_children(node: Node, model_dir: Path, ingest: Callable[[Accepted], None]) -> dict[str, Child]:
+def _make_children(
+    node: Node, model_dir: Path, ingest: Callable[[Accepted], None], lock_fd: int
+) -> dict[str, Child]:
     specs = child_specs(
         node.config,
         node.data_dir,
@@ -192,7 +198,7 @@ def _make_children(node: Node, model_dir: Path, ingest: Callable[[Accepted], Non
 
     return {
         name: Child(
-            spec,
+            replace(spec, held=(lock_fd,)),
             on_event=on_event,
             on_dropped=node.metrics.buffer_discarded.labels("outbox").inc,
             on_restart=partial(on_restart, name),

@@ -18,7 +18,8 @@ import trio
 from swarmd.errors import BY_NAME, ChildDied, Failure, LocalError, OutOfMemory, SwarmdError
 from swarmd.files.failing import disk_error, of_disk
 from swarmd.processes.frames import PING, Dropped, FrameReader, Request, Told, encode_frame
-from swarmd.processes.spawn import end, spawn, tail
+from swarmd.processes.logs import keep_bounded, tail
+from swarmd.processes.spawn import end, spawn
 from swarmd.processes.values import typed
 
 # A child that was up this long is taken for healthy: its backoff starts over.
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """A child to run: `service` is `package.module:Class`; `args` is asked anew before each start."""
+    """A child to run: `service` is `package.module:Class`; `args` is asked anew before each start; for `held` see `spawn`."""
 
     name: str
     service: str
@@ -47,6 +48,7 @@ class ChildSpec:
     log_path: Path
     start_deadline_s: float = 300.0
     env: dict[str, str] = field(default_factory=dict)
+    held: tuple[int, ...] = ()
 
 
 class Child:
@@ -105,12 +107,13 @@ class Child:
 
     async def run(self, *, task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED) -> None:
         """Start, serve and replace the child until cancelled. `started()` gets the first start's answer."""
-        backoff_s, num_failed_starts, announced = BACKOFF_FIRST_S, 0, False
+        backoff_s, num_failed_starts, announced, spec = BACKOFF_FIRST_S, 0, False, self.spec
         async with trio.open_nursery() as readers:
+            readers.start_soon(keep_bounded, spec.log_path)
             while True:
                 began = trio.current_time()
                 try:
-                    process, stream = await spawn(self.spec.service, self.spec.log_path, self.spec.env)
+                    process, stream = await spawn(spec.service, spec.log_path, spec.env, spec.held)
                 except OSError as error:  # no memory, process or descriptor left at this moment
                     if not announced:
                         what, of_log = f"{self.spec.name} cannot be started", self.spec.log_path.parent

@@ -97,13 +97,17 @@ class PeerBook:
         peers = content.get("peers")
         if not isinstance(peers, list):
             raise ValueError("it has no list of peers")
+        num_bad = 0
         for entry in peers[-ADDRESSES_MAX:]:
             match entry:
                 case {"address": str(text), "last_ok_s": int(at)} if (address := parse(text)) is not None:
                     self.note(address, at)
                 case _:
-                    self.num_corrupt += 1
+                    num_bad += 1
         self._dirty = False
+        if num_bad:
+            self.num_corrupt += num_bad
+            self.tell(BookLost(f"{num_bad} of {len(peers)} entries cannot be read"))
 
     def _lost(self, path: Path, why: str, ending: str) -> None:
         self.num_corrupt += 1

@@ -15,7 +15,8 @@ from swarmd.cli.main import swarmd
 from swarmd.contribute.check import Checked, Review
 from swarmd.contribute.lines import Line
 from swarmd.errors import ConfigError, Locked, StateError
-from swarmd.files.datadir import DataDir, Lock
+from swarmd.files.datadir import DataDir
+from swarmd.files.lock import Lock
 from swarmd.protocol.manifest import load_manifest
 from swarmd.protocol.types import Completion, Rollout
 from tests.cli.fake_daemon import Answers, fake_daemon

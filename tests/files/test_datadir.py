@@ -10,7 +10,8 @@ import pytest
 
 from swarmd.errors import DiskFull, Locked, StateError
 from swarmd.files.atomic import write_atomically
-from swarmd.files.datadir import DataDir, Lock, load_identity_seed, locate
+from swarmd.files.datadir import DataDir, load_identity_seed, locate
+from swarmd.files.lock import Lock
 
 
 def mode_of(path: Path) -> int:

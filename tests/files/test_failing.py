@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from swarmd.errors import DiskFull, LocalError, StateError
-from swarmd.files.datadir import DataDir, Lock
+from swarmd.files.datadir import DataDir
 from swarmd.files.failing import disk_error, of_disk
+from swarmd.files.lock import Lock
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_a_directory_that_cannot_be_made_or_held_is_told_by_its_cause(
     def fails(*arguments: object, **more: object) -> None:
         raise OSError(number, "the disk")
 
-    monkeypatch.setattr("swarmd.files.datadir.locked_file", fails)
+    monkeypatch.setattr("swarmd.files.lock.locked_file", fails)
     with pytest.raises(kind, match="cannot use the data directory"):
         Lock(DataDir(tmp_path / "there"))
     monkeypatch.setattr(Path, "mkdir", fails)

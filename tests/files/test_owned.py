@@ -12,7 +12,8 @@ import pytest
 from swarmd.errors import StateError
 from swarmd.files import owned
 from swarmd.files.atomic import write_atomically
-from swarmd.files.datadir import DataDir, Lock, claim, inspect, load_identity_seed
+from swarmd.files.datadir import DataDir, claim, inspect, load_identity_seed
+from swarmd.files.lock import Lock
 from swarmd.files.owned import make_own, open_own, require_own
 
 STRANGER = 54321

@@ -1,5 +1,6 @@
 """The supervisor with real child processes: calls, failures, death, hanging, orphans."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -63,6 +64,21 @@ async def test_a_call_returns_what_the_service_returned(tmp_path: Path) -> None:
             None,
             {"k": 1.5},
         ]
+
+
+async def test_a_child_holds_its_parents_lock_as_long_as_it_lives(tmp_path: Path) -> None:
+    file = (tmp_path / "lock").open("w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    spec = ChildSpec("test", f"{SERVICES}:Blocking", dict, tmp_path / "test.log", held=(file.fileno(),))
+    child = Child(spec)
+    with trio.fail_after(120), (tmp_path / "lock").open() as other:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(child.run)
+            file.close()
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            nursery.cancel_scope.cancel()
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 async def test_an_expected_failure_keeps_its_kind_and_text(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from swarmd.experiment.running.cell_process import PATIENCE_S, CellProcess, Comm
 from swarmd.experiment.running.cost import Pace, duration
 from swarmd.experiment.running.progress import Display, cell_line, summary_line
 from swarmd.experiment.swarms.reaper import Reaper
-from swarmd.files.datadir import locked_file
+from swarmd.files.lock import locked_file
 from swarmd.files.owned import make_own, require_own_content
 
 # A record of a round is about 1 KB; a cell keeps besides its log and evaluations.

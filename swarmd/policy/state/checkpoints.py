@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from swarmd.clients.policy import State
 from swarmd.errors import StateError
-from swarmd.policy.state.durable import RESERVE_BYTES, clean, fresh_directory, write_file
+from swarmd.policy.state.durable import RESERVE_BYTES, clean, discard, fresh_directory, write_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,7 +93,7 @@ def save(directory: Path, content: Content, *, keep: int = 2) -> str:
     kept = None if also is None else path_of(directory, also)
     spare = [old for old in _rounds(directory)[keep:] if old != kept]
     for old in [*spare, *directory.glob(f"{DAMAGED}*")]:
-        shutil.rmtree(old, ignore_errors=True)
+        discard(old)
     return target.name
 
 

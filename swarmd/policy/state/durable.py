@@ -3,6 +3,7 @@
 Written to a temporary sibling, flushed, renamed, and the rename flushed too. A name tells what a crash left behind.
 """
 
+import contextlib
 import errno
 import os
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 from swarmd.errors import DiskFull, LocalError, StateError
 from swarmd.files.atomic import fsync_directory
 
-TEMPORARY, REPLACED = ".tmp-", ".old-"
+TEMPORARY, REPLACED, DISCARDED = ".tmp-", ".old-", ".gone-"
 # Left free by what goes to the data directory: the rollout buffer's journal lives there too and must not meet a full disk.
 RESERVE_BYTES = 64 * 2**20
 # Left free in the host's memory beside the copy of a checkpoint's tensors. Half of it is less than the daemon and its children grow
@@ -54,16 +55,27 @@ def fresh_directory(
         temporary.rename(target)
         fsync_directory(target.parent)
     except OSError as error:
-        raise _disk_error(error, what, target.parent, size_bytes) from error
+        raise _disk_error(error, what, target.parent, size_bytes, reserve_bytes) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         if target.exists():
             shutil.rmtree(replaced, ignore_errors=True)
 
 
+def discard(path: Path) -> None:
+    """Remove a folder. It loses its name first, so that a crash in between leaves nothing that looks like a damaged one."""
+    gone = path.with_name(f"{DISCARDED}{path.name}")
+    shutil.rmtree(gone, ignore_errors=True)
+    with contextlib.suppress(OSError):  # as where its files cannot be removed: it stays, and is whole
+        path.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
 def clean(directory: Path) -> list[str]:
     """Remove what a crash left in `directory`, and put back a folder that was caught being replaced; returns what was done."""
     done = []
+    for path in directory.glob(f"{DISCARDED}*"):
+        shutil.rmtree(path, ignore_errors=True)
     for path in sorted(directory.glob(f"{TEMPORARY}*")):
         shutil.rmtree(path, ignore_errors=True)
         done.append(f"removed unfinished {path.name.removeprefix(TEMPORARY)}")
@@ -85,15 +97,18 @@ def write_file(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _disk_error(error: OSError, what: str, directory: Path, size_bytes: int) -> LocalError:
+def _disk_error(
+    error: OSError, what: str, directory: Path, size_bytes: int, reserve_bytes: int
+) -> LocalError:
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return StateError(
             f"cannot write {what} in {directory}", str(error), "check the folder and its permissions"
         )
     free = shutil.disk_usage(next(p for p in (directory, *directory.parents) if p.exists())).free
     need = f", {size_bytes / 2**20:.0f} MiB are needed" if size_bytes else ""
+    kept = f", and {reserve_bytes / 2**20:.0f} MiB stay free for the buffer" if reserve_bytes else ""
     return DiskFull(
         f"no space for {what} in {directory}",
-        f"{free / 2**20:.0f} MiB are free{need}",
+        f"{free / 2**20:.0f} MiB are free{need}{kept}",
         "free some space, or keep fewer checkpoints (checkpoint.keep)",
     )

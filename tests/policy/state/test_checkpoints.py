@@ -210,3 +210,27 @@ def test_a_kill_at_any_moment_of_a_save_leaves_a_good_checkpoint(tmp_path: Path,
     found = recover(tmp_path)
     assert found.state == {"round": 2 if at == "after" else 1}
     assert names(tmp_path) == ["round-00000001"]
+
+
+@pytest.mark.parametrize("num_files", [0, 1, 3])
+def test_a_kill_inside_the_removal_of_an_old_one_leaves_no_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_files: int
+) -> None:
+    for version in (1, 2):
+        save(tmp_path, version)
+    rmtree = shutil.rmtree
+
+    def dying(path: Path, **options: Any) -> None:
+        if not list(Path(path).glob("*")) or Path(path).name.startswith(".tmp-"):
+            return rmtree(path, **options)
+        for file in sorted(Path(path).iterdir())[:num_files]:
+            file.unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "rmtree", dying)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, 3)
+    monkeypatch.undo()
+    found = recover(tmp_path)
+    assert (found.policy_version, found.skipped) == (3, ())
+    assert names(tmp_path) == ["round-00000002", "round-00000003"]
