@@ -3,7 +3,7 @@
 ORIGINS = ("local", "external")
 PHASES = ("starting", "idle", "wait", "update", "evaluate")
 WORKERS = ("network", "generation", "update", "scorer")
-RESTART_REASONS = ("crash", "killed", "memory", "hang", "start")
+RESTART_REASONS = ("crash", "killed", "memory", "hang", "start", "spawn")
 SKIP_REASONS = ("no_data", "zero_advantage", "non_finite", "oom", "failed")
 # What of the data directory can be damaged and costs no more than itself: a file by its name in `DataDir`, or one rollout.
 STATE_FILES = ("buffer", "rollout", "counters", "standings", "bans", "peers", "history")

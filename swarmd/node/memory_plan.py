@@ -82,7 +82,7 @@ class MemoryPlan:
 
         Its successor starts a plan lower where memory ran out: the process said so (`memory`), or was killed under an update and
         the kernel has counted such a kill since the last look, or it is the second kill in the same round. It also does where
-        processes fail again and again without progress, whatever the reason but somebody's kills.
+        processes fail again and again without progress, whatever the reason but somebody's kills and a machine that starts none.
 
         Raises:
             OutOfMemory, LocalError: there is no lower plan, and the last one has failed as often.
@@ -94,7 +94,7 @@ class MemoryPlan:
             if by_kernel or len(self._killed_in) >= KILLS_MAX:
                 self._step_down("the kernel killed the process that updates")
             return
-        if reason == "killed" and not by_kernel:
+        if reason == "spawn" or (reason == "killed" and not by_kernel):
             return
         now = _Failure(reason, self.lasting())
         self._failures = [*(one for one in self._failures if one.lasting == now.lasting), now]

@@ -59,8 +59,9 @@ class Child:
         on_event: called for each event with its type's name and its fields; plain and quick, it runs inside the reader.
         on_dropped: called with how many events were dropped before the one that comes next.
         on_restart: called with the reason whenever a child has to be replaced, before the arguments of the next are asked for:
-            `crash`, `hang`, `start`, `killed` (by a SIGKILL that was not ours, most often the kernel out of memory), `memory` (it
-            has none left, at its start or later). What it raises ends the supervision, and nothing else ends starts for memory.
+            `crash`, `hang`, `start`, `spawn` (the machine gives no process or no log file now), `killed` (by a SIGKILL that was not
+            ours, most often the kernel out of memory), `memory` (it has none left, at its start or later). What it raises ends the
+            supervision, and nothing else ends starts for memory.
     """
 
     def __init__(
@@ -123,8 +124,9 @@ class Child:
                             else LocalError(what, str(error))
                         ) from error
                     log.warning("%s cannot be started now: %s", self.spec.name, error)
-                    self._on_restart("start")
-                    await trio.sleep(BACKOFF_MAX_S)
+                    self._on_restart("spawn")
+                    await trio.sleep(backoff_s * random.uniform(0.8, 1.2))
+                    backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
                     continue
                 connection = _Connection(self.spec, stream)
                 connection.on_event, connection.on_closed = self._heard, self._lost

@@ -204,6 +204,13 @@ def test_failures_with_progress_between_them_are_no_row() -> None:
     assert parts.plan.name == "resident"
 
 
+def test_a_machine_that_starts_no_process_costs_no_plan() -> None:
+    parts = Parts(Kernel(), plan="lora")
+    for _ in range(20):
+        parts.plan.failed("spawn")
+    assert parts.plan.name == "lora"
+
+
 def test_anybodys_kills_are_no_failures_but_the_kernels_are() -> None:
     kernel = Kernel()
     parts = Parts(kernel, phase="starting")

@@ -283,20 +283,20 @@ async def test_a_child_lost_between_its_return_and_the_wake_of_who_waits_is_wait
 async def test_a_replacement_that_cannot_be_spawned_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, failures = supervise.spawn, [BlockingIOError("no more processes")]
+    real, failures = supervise.spawn, [BlockingIOError("no more processes"), OSError(28, "No space left")]
+    reasons: list[str] = []
 
     async def spawn(*args: Any) -> Any:
         if failures:
             raise failures.pop()
         return await real(*args)
 
-    async with running(tmp_path) as child:
+    async with running(tmp_path, hears={"on_restart": reasons.append}) as child:
         monkeypatch.setattr(supervise, "spawn", spawn)
-        monkeypatch.setattr(supervise, "BACKOFF_MAX_S", 0.1)
         with pytest.raises(ChildDied):
             await child.call("die")
         assert await child.call("echo", value=4) == 4
-        assert failures == []
+        assert (failures, reasons) == ([], ["crash", "spawn", "spawn"])
 
 
 async def test_a_first_child_that_cannot_be_spawned_ends_the_node_with_its_reason(
