@@ -25,6 +25,9 @@ from tests.soak.slopes import Verdict
 
 SAMPLE_S = 10.0
 NEWCOMER = 3
+# The daemon's memory follows the rollouts that its buffer holds. With this bound the buffer is full after minutes, not after hours,
+# and what rises later rises for another reason.
+FULL_SOON = ("--set", "experience.rollouts_max=3000")
 
 
 def main() -> None:
@@ -49,7 +52,7 @@ def soak(directory: Path, duration_s: float, churn_s: float) -> None:
     """Keep the swarm running and sample the nodes that stay."""
     with (
         (directory / "samples.jsonl").open("a") as file,
-        LocalSwarm(directory / "nodes", 4, arguments=FAST) as swarm,
+        LocalSwarm(directory / "nodes", 4, arguments=(*FAST, *FULL_SOON)) as swarm,
     ):
         swarm.start(0, 1, 2)
         staying = swarm.nodes[:NEWCOMER]

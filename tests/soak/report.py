@@ -4,12 +4,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from swarmd.config.sections import ExperienceSettings
+from swarmd.experience.schema import TOMBSTONES_MAX
+from swarmd.experience.store import LOG_BYTES_MAX
 from swarmd.loops.report import HISTORY_BYTES_MAX
 from tests.soak.sample import Sample
 from tests.soak.slopes import Judged, Verdict, judge
 
-# What may rise to a bound that the product keeps: its ceiling in the measure's unit.
-CEILINGS = {"disk history MB": 2 * HISTORY_BYTES_MAX / 1e6}
+# What may rise to a bound that the product keeps: its ceiling in the measure's unit. The buffer's file holds rollouts up to their
+# bound, tombstones (twice: a row and an index entry), and SQLite's log of changes.
+TOMBSTONE_BYTES = 150
+BUFFER_BYTES_MAX = ExperienceSettings().size_bytes_max + TOMBSTONES_MAX * TOMBSTONE_BYTES + LOG_BYTES_MAX
+CEILINGS = {"disk history MB": 2 * HISTORY_BYTES_MAX / 1e6, "disk buffer MB": BUFFER_BYTES_MAX / 1e6}
 
 
 @dataclass(frozen=True)
