@@ -1,14 +1,13 @@
 """`swarmd start`: run a node in the foreground."""
 
 import contextlib
-import logging
-import sys
 
 import click
 
+from swarmd.cli.log import log_to_stderr
 from swarmd.cli.options import NodeOptions, pass_node, settings
 from swarmd.errors import ConfigError
-from swarmd.printable import PrintableFormatter, readable
+from swarmd.printable import readable
 
 
 @click.command()
@@ -18,14 +17,12 @@ from swarmd.printable import PrintableFormatter, readable
 )  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), help="Port of the default listen address.")
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop after round N.")
-@click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
+@click.option("-v", "--verbose", is_flag=True, help="Say more on stderr, and leave no repeated line out.")
 @pass_node
 def start(node: NodeOptions, port: int | None, rounds: int | None, verbose: bool) -> None:
     """Run a node in the foreground: check, join, generate, share, learn."""
     listen_on(node, port)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.WARNING, handlers=[handler])
+    log_to_stderr(verbose=verbose)
     from swarmd.files.datadir import claim
 
     claim(node.place)

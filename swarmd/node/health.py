@@ -102,7 +102,8 @@ class Health:
         codes = {problem.code for problem in self.problems}
         for problem in self.problems:
             if problem.code not in before:
-                log.warning("%s: %s %s", problem.code, problem.text, problem.fix)
+                extra = {"of": problem.code}
+                log.warning("%s: %s %s", problem.code, problem.text, problem.fix, extra=extra)
         for code in before - codes:
             log.info("%s is over", code)
         for code in HEALTH_CODES:
