@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo gpu experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest chaos stops soak attack sybils fuzz fuzz-http clean
+.PHONY: help demo gpu experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest chaos corruption stops soak attack sybils fuzz fuzz-http clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -81,6 +81,9 @@ bench-ingest: $(VENV)/.dev ## a stranger's messages validated and scored: per se
 
 chaos: $(VENV)/.dev ## over a hundred faults of some twenty-five kinds (kills, disks, clocks, rot) against real nodes, and what must hold; SEED=0; a quarter of an hour
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos --seed $(SEED)
+
+corruption: $(VENV)/.dev ## every file of a data directory damaged in every way; what a node found and said before and says now; five minutes
+	@$(BIN)/python -m tests.chaos.corruption
 
 stops: $(VENV)/.dev ## fifty starts and stops on a full, failing or read-only disk: exit codes and messages
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos.stops --seed $(SEED)

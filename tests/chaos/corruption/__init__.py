@@ -1,0 +1,1 @@
+"""Damage to every file of a real data directory, and what a real node then does."""
