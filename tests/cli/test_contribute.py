@@ -94,7 +94,7 @@ def test_questions_are_lines_to_fill_in(tmp_path: Path) -> None:
 
 
 def test_tasks_are_the_only_ones_asked(tmp_path: Path) -> None:
-    assert {line["dataset"] for line in ask(tmp_path, 8, "--tasks", "products, lcm")} == {"products", "lcm"}
+    assert {line["dataset"] for line in ask(tmp_path, 40, "--tasks", "products, lcm")} == {"products", "lcm"}
 
 
 def test_an_unknown_task_is_told(tmp_path: Path) -> None:

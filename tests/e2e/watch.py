@@ -5,7 +5,7 @@ import signal
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,8 @@ def kill_daemon(node: LocalNode) -> None:
 def resting(*nodes: LocalNode) -> Iterator[None]:
     """Within the block these nodes' models stand still; they receive, score, share and answer as before.
 
-    A node at work takes every core. Use this while something else is waited for.
+    A node at work takes every core. Use this while something else is waited for. A model that stands still for most of a minute
+    is replaced by its node, and works again.
     """
     pids = [
         until(
@@ -85,7 +86,8 @@ def resting(*nodes: LocalNode) -> Iterator[None]:
         yield
     finally:
         for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def alive(pid: int) -> bool:

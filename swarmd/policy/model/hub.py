@@ -1,6 +1,7 @@
 """Models of the Hugging Face hub: the local cache first, then the network, and a message that tells the failures apart."""
 
 import errno
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -89,6 +90,11 @@ def _cached(name: str, repo_id: str) -> ResolvedModel | None:
         return None  # partly downloaded: the download goes on from there
 
 
+_CLIENT_GONE = re.compile(
+    r"client has been closed|'NoneType' object has no attribute '(stream|request|send)'"
+)
+
+
 @contextmanager
 def _explained(repo_id: str) -> Iterator[None]:
     """Turn the hub's exceptions into ours."""
@@ -118,9 +124,9 @@ def _explained(repo_id: str) -> Iterator[None]:
         raise _unreachable(repo_id, error) from error
     except transport_error as error:
         raise _unreachable(repo_id, error) from error
-    except RuntimeError as error:
-        # A lost connection closes the client that all threads of a download share; the others then find it closed.
-        if "client has been closed" not in str(error):
+    except (RuntimeError, AttributeError) as error:
+        # A lost connection closes the client that all threads of a download share; the others then find it closed, or gone.
+        if not _CLIENT_GONE.search(str(error)):
             raise
         raise _unreachable(repo_id, error) from error
     except OSError as error:

@@ -5,11 +5,12 @@ costs more than itself.
 """
 
 import argparse
+import itertools
 import shutil
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tests.e2e.history import newest_checkpoint, told
 from tests.e2e.watch import FAST, kill_daemon, rounds, status, until
 
 ARGUMENTS = (*FAST, "--set", "trust.canary=off")
-ROUNDS, AGAIN = 8, 3
+ROUNDS, AGAIN, ROUNDS_MAX = 8, 2, 60
 BANNED = Identity.from_seed(bytes(range(32))).peer_id
 AT_ONCE = 2
 # Lines of what a node said that are shown.
@@ -41,9 +42,12 @@ def main() -> None:
         base = make_base(root / "base")
         first = outcome_of(control, base, root / "row", ())
         patterns = {pattern(line) for line in first.said}
-        run: Callable[[Row], Outcome] = lambda row: outcome_of(row, base, root / row.name, patterns)  # noqa: E731
+
+        def run(number: int, row: Row) -> Outcome:
+            return outcome_of(row, base, root / f"row-{number}", patterns)
+
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            found = [(control, first), *zip(chosen, pool.map(run, chosen), strict=True)]
+            found = [(control, first), *zip(chosen, pool.map(run, itertools.count(), chosen), strict=True)]
     failed = 0
     for row, outcome in found:
         mistakes = wrong(row, outcome) if row is not control or outcome.code else []
@@ -76,7 +80,14 @@ def outcome_of(row: Row, base: LocalNode, folder: Path, control: Collection[str]
         before, newest = next_counter(node.data_dir), newest_checkpoint(node)
         row.damage(root)
         swarm.start()
-        until(lambda: not node.running or rounds(node) >= newest + AGAIN or _again(node), "rounds", node)
+        wait_for = 0 if row.silent else ROUNDS_MAX
+
+        def seen() -> bool:
+            """A rollout's damage is found when it is drawn, which may take some rounds."""
+            num = rounds(node) - newest
+            return num >= AGAIN and (num >= wait_for or bool(said(node.output(), control)))
+
+        until(lambda: not node.running or seen(), "rounds", node)
         at_work = status(node) if node.running else {}
         bans = (node.ask("/v1/bans") or {}).get("bans", []) if node.running else []
         num_rollouts = _num_rollouts(node)
@@ -120,10 +131,6 @@ def described(row: Row, outcome: Outcome, mistakes: list[str], *, silent: bool) 
 
 def _num_rollouts(node: LocalNode) -> int:
     return int((status(node).get("buffer") or {}).get("num_rollouts", 0))
-
-
-def _again(node: LocalNode) -> bool:
-    return node.output().count(" round ") >= AGAIN
 
 
 if __name__ == "__main__":

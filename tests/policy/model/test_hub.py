@@ -108,18 +108,23 @@ def test_a_full_disk_during_the_download_is_named(hub: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("words", "kind"),
-    [("Cannot send a request, as the client has been closed.", Temporary), ("x", RuntimeError)],
+    ("found", "kind"),
+    [
+        (RuntimeError("Cannot send a request, as the client has been closed."), Temporary),
+        (AttributeError("'NoneType' object has no attribute 'stream'"), Temporary),
+        (RuntimeError("x"), RuntimeError),
+        (AttributeError("'NoneType' object has no attribute 'x'"), AttributeError),
+    ],
 )
 def test_a_client_that_another_thread_of_the_download_closed_is_temporary(
-    online: Any, model_dir: Path, monkeypatch: pytest.MonkeyPatch, words: str, kind: type[Exception]
+    online: Any, model_dir: Path, monkeypatch: pytest.MonkeyPatch, found: Exception, kind: type[Exception]
 ) -> None:
     with fake_hub(model_dir) as endpoint:
         online(endpoint)
         model = resolve_model(PUBLIC)
 
     def closed(*_: Any, **__: Any) -> None:
-        raise RuntimeError(words)
+        raise found
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", closed)
     with pytest.raises(kind):
