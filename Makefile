@@ -58,8 +58,8 @@ docs: $(VENV)/.dev ## write the generated pages anew
 tiny: $(VENV)/.run ## build the embedded policy anew
 	@$(BIN)/python -m swarmd.tiny.build
 
-bench-gossip: $(VENV)/.dev ## four processes gossip 32 KiB messages: delivery and CPU against stock py-libp2p
-	@$(BIN)/python -m tests.bench.bench_gossip
+bench-gossip: $(VENV)/.dev ## 32 KiB messages against stock py-libp2p, on loopback, then among 8, 16, 32 hosts (root); BEFORE=a-revision compares
+	@$(BIN)/python -m tests.bench.bench_gossip $(if $(BEFORE),--before $(BEFORE))
 
 bench-daemon: $(VENV)/.dev ## the daemon's loop lag and CPU share while updates keep the cores busy
 	@$(BIN)/python -m tests.bench.bench_daemon

@@ -30,6 +30,29 @@ class Peer(NamedTuple):
     rejected: int = 0
 
 
+class Traffic(NamedTuple):
+    """What the connections carried, since the libp2p objects were made.
+
+    Attributes:
+        bytes_in, bytes_out: of all connections, encryption and framing included.
+        num_duplicates: messages that came again, through another peer.
+        dials: how our own dials ended, by reason.
+        refused: inbound connections turned away: all places taken (`full`), those of its address taken (`address`), or it failed to
+            become a connection (`failed`).
+    """
+
+    bytes_in: int
+    bytes_out: int
+    num_duplicates: int
+    dials: dict[str, int]
+    refused: dict[str, int]
+
+    @classmethod
+    def none(cls) -> "Traffic":
+        """Where nothing was counted, or there are no connections."""
+        return cls(0, 0, 0, {}, {})
+
+
 class NetworkStats(NamedTuple):
     """Counts of the network process since its start, and the present size of things.
 
@@ -50,6 +73,7 @@ class NetworkStats(NamedTuple):
     blacklisted: int
     verdicts: dict[str, int]
     reach: Reach
+    traffic: Traffic
     heartbeat_lag_s: float
     num_tasks: int
     bootstrap: dict[str, str]
@@ -59,7 +83,7 @@ class NetworkStats(NamedTuple):
         """All counts by name, for people and programs."""
         own = self._asdict()
         del own["others"], own["reach"], own["blacklisted"]
-        return {**self.others, **own, **self.reach._asdict()}
+        return {**self.others, **own, **self.reach._asdict(), "traffic": self.traffic._asdict()}
 
 
 class Accusation(NamedTuple):

@@ -19,6 +19,7 @@ from swarmd.loops.history import History
 from swarmd.loops.ports import RunBlocking
 from swarmd.loops.shown import BufferShown, NetworkShown, Shown
 from swarmd.metrics import CounterMirror, Metrics
+from swarmd.metrics.labels import BYTES
 from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import peer_id_of
 
@@ -99,9 +100,15 @@ class Observe:
             "connection": stats.banned_connections,
             "message": stats.banned_messages + stats.blacklisted,
         }
+        traffic = stats.traffic
         grown = self._mirror.growth(
             {
                 "received": stats.received,
+                "duplicates": traffic.num_duplicates,
+                "in": traffic.bytes_in,
+                "out": traffic.bytes_out,
+                **{f"dial {result}": num for result, num in traffic.dials.items()},
+                **{f"refused {why}": num for why, num in traffic.refused.items()},
                 **by_verdict,
                 **{f"rule {r}": n for r, n in verdicts.items()},
                 **refused,
@@ -111,6 +118,13 @@ class Observe:
             metrics.trust_refused.labels(what).inc(grown[what])
         metrics.mesh_peers.set(stats.reach.mesh_peers)
         metrics.received.inc(grown["received"])
+        metrics.gossip_duplicates.inc(grown["duplicates"])
+        for direction in BYTES:
+            metrics.p2p_bytes.labels(direction).inc(grown[direction])
+        for result in traffic.dials:
+            metrics.dials.labels(result).inc(grown[f"dial {result}"])
+        for why in traffic.refused:
+            metrics.refused_inbound.labels(why).inc(grown[f"refused {why}"])
         for verdict in by_verdict:
             metrics.validation.labels(verdict).inc(grown[verdict])
         for rule in verdicts:

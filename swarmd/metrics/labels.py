@@ -41,6 +41,11 @@ CONTROL_ENDS = (
 )
 CANARY_VERDICTS = ("good", "low", "fallen")
 DIRECTIONS = ("inbound", "outbound")
+BYTES = ("in", "out")
+# `swarmd.swarm.dial.Dialled`.
+DIALS = ("connected", "refused", "timeout", "name_unknown", "wrong_peer_id", "banned", "failed")
+# `swarmd.swarm.stats.REFUSALS`: why an inbound connection did not come to be.
+REFUSALS = ("full", "address", "failed")
 VERDICTS = ("accept", "ignore", "reject")
 SIGNALS = ("informative", "uninformative")
 BANNED_BY = ("points", "operator")

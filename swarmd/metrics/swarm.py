@@ -4,10 +4,13 @@ from collections.abc import Iterable
 
 from swarmd.metrics.labels import (
     BANNED_BY,
+    BYTES,
+    DIALS,
     DIRECTIONS,
     DISCARD_REASONS,
     EFFECTIVE_OF,
     PUBLISH_RESULTS,
+    REFUSALS,
     REFUSED,
     SIGNALS,
     STANDINGS,
@@ -23,10 +26,20 @@ class SwarmMetrics(Series):
 
     def _make_gossip(self, rules: Iterable[str]) -> None:
         self.peers = self._gauge("p2p_peers", "Connected peers.", direction=DIRECTIONS)
+        self.p2p_bytes = self._counter(
+            "p2p_bytes", "Bytes of all connections with peers, encryption included.", direction=BYTES
+        )
+        self.dials = self._counter("p2p_dials", "Own dials, by how they ended.", result=DIALS)
+        self.refused_inbound = self._counter(
+            "p2p_refused",
+            "Inbound connections turned away: no place left, too many of one address, or no handshake.",
+            why=REFUSALS,
+        )
         self.mesh_peers = self._gauge("gossip_mesh_peers", "Peers in the gossip mesh of the topic.")
         self.published = self._counter("gossip_published", "Own messages published.", result=PUBLISH_RESULTS)
-        self.received = self._counter(
-            "gossip_received", "Messages received from others, before duplicates are dropped."
+        self.received = self._counter("gossip_received", "Messages received from others, each once.")
+        self.gossip_duplicates = self._counter(
+            "gossip_duplicates", "Messages that came again through another peer; they are dropped unread."
         )
         self.validation = self._counter("gossip_validation", "Verdicts on others' messages.", result=VERDICTS)
         self.rejects = self._counter(

@@ -31,8 +31,9 @@ from swarmd.swarm.nets import plain
 from swarmd.swarm.notifee import Notifee
 from swarmd.swarm.streams import StreamKeeper
 
-# The mesh of one topic: 8 peers, no fewer than 6, no more than 16 (at least twice D, else fresh swarms grow orphans).
-DEGREE, DEGREE_LOW, DEGREE_HIGH = 8, 6, 16
+# The mesh of one topic: 6 peers, no fewer than 5, no more than 12 (twice D, else fresh swarms grow orphans): the
+# specification's defaults. Each peer more is a copy more of every message, for everybody.
+DEGREE, DEGREE_LOW, DEGREE_HIGH = 6, 5, 12
 HEARTBEAT_S = 1
 # A pruned peer may come back after this. 60 s, the usual value, left orphans for a minute in fresh small swarms.
 PRUNE_BACK_OFF_S = 20
@@ -52,7 +53,7 @@ class NetworkLimits:
     pending_max: int = 64  # handshakes in progress
     pending_per_ip_max: int = 4
     connections_max: int = 150
-    peers_wanted: int = 12  # dial hints and the peer book until we dialled so many; the mesh wants 8
+    peers_wanted: int = 12  # dial hints and the peer book until we dialled so many; the mesh wants 6
     messages_per_s_max: float = (
         50.0  # from one forwarder, before any rule runs; one message costs about 8 ms of CPU
     )

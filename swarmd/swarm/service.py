@@ -21,7 +21,7 @@ from swarmd.clients.network import Accusation, NetworkInfo, NetworkOps, NetworkS
 from swarmd.clock import now_ms
 from swarmd.errors import LocalError, Temporary, cause
 from swarmd.protocol.manifest import Manifest
-from swarmd.protocol.rules import RULES, Verdict, validate
+from swarmd.protocol.rules import Verdict, validate
 from swarmd.swarm import addresses, hardening
 from swarmd.swarm.connections import Connections
 from swarmd.swarm.dial import Dialled
@@ -31,6 +31,7 @@ from swarmd.swarm.host import NetworkLimits, Stack, build
 from swarmd.swarm.intake import Intake
 from swarmd.swarm.pacing import Patience
 from swarmd.swarm.peer_book import PeerBook
+from swarmd.swarm.stats import reach_of, stats_of
 
 Emit = Callable[[NetworkEvent], None]
 
@@ -199,7 +200,7 @@ class NetworkService(NetworkOps):
         await stack.pubsub.publish(topic, data)
         self._counters["published"] += 1
         self._counters["published_bytes"] += len(data)
-        return _reach(stack, topic)
+        return reach_of(stack, topic)
 
     async def peers(self) -> list[Peer]:
         if self._stack is None or self._discovery is None:
@@ -207,34 +208,15 @@ class NetworkService(NetworkOps):
         return self._connections.peers(self._stack, self._intake.accounts, self._discovery.agent_of)
 
     async def stats(self) -> NetworkStats:
-        stack, counters = self._stack, self._counters
-        host = dict(stack.host_counters) if stack else {}
-        gossip = {**stack.pubsub.counters, **stack.gossipsub.counters} if stack else {}
-        others = {
-            **{name: counters[name] for name in COUNTERS},
-            **{f"dial_{result.value}": counters[f"dial_{result.value}"] for result in Dialled},
-            "peers": len(stack.host.get_network().connections) if stack else 0,
-            "streams_moved": stack.streams.num_moved if stack else 0,
-            "streams_retried": stack.streams.num_retried if stack else 0,
-            "last_death": self._last_death,
-            "book_size": len(self._book.addresses()),
-            "book_corrupt": self._book.num_corrupt,
-            "book_write_errors": self._book.num_write_errors,
-            "host": host,
-            "gossip": gossip,
-        }
-        return NetworkStats(
-            received=counters["received"],
-            rate_limited=counters["rate_limited"],
-            banned_connections=counters["banned_connections"],
-            banned_messages=counters["banned_messages"],
-            blacklisted=gossip.get("blacklisted", 0),
-            verdicts={rule: self._intake.rules[rule] for rule in RULES},
-            reach=_reach(stack, self._manifest.topic) if stack else Reach(0, 0),
-            heartbeat_lag_s=self._lag_s_max,
-            num_tasks=trio.lowlevel.current_statistics().tasks_living,
+        return stats_of(
+            self._stack,
+            self._counters,
+            self._intake,
+            self._book,
+            topic=self._manifest.topic,
+            lag_s=self._lag_s_max,
+            last_death=self._last_death,
             bootstrap=self._discovery.bootstrap_states() if self._discovery else {},
-            others=others,
         )
 
     async def ban(self, keys: list[bytes]) -> int:
@@ -273,23 +255,10 @@ class NetworkService(NetworkOps):
         return self._stack
 
 
-# Names in `stats`, besides those written out there.
-COUNTERS = (
-    "received_bytes", "published", "published_bytes", "publish_refused", "publish_congested", "host_deaths",
-    "exchange_asked", "exchange_answered", "exchange_failed", "exchange_busy",
-    "exchange_hints_refused", "exchange_hints_failed",
-)  # fmt: skip
-
-
 async def _drain(subscription: ISubscriptionAPI) -> None:
     """Batches are handed on by the validator, which also knows the forwarder; the channel only must not fill."""
     while True:
         await subscription.get()
-
-
-def _reach(stack: Stack, topic: str) -> Reach:
-    mesh, subscribers = stack.gossipsub.mesh.get(topic, ()), stack.pubsub.peer_topics.get(topic, ())
-    return Reach(len(mesh), len(subscribers))
 
 
 def _kinds(error: BaseException) -> str:

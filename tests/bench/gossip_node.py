@@ -1,7 +1,8 @@
 """One process of the gossip benchmark: either our whole network service or stock py-libp2p, under the same load.
 
 Reads its orders as JSON lines and answers with JSON lines: {"number", "kind", ...} -> {"address"}; {"peers": [...]} -> {"ready"};
-{"begin_ns", "seconds", ...} -> {"sent": {digest: ns}, "received": {digest: [ns, ...]}, "cpu_s"}. Times are of the machine's clock.
+{"begin_ns", "seconds", ...} -> {"sent": {digest: ns}, "received": {digest: [ns, ...]}, "cpu_s", "num_copies"}. Times are of the
+machine's clock. It imports nothing of the tests, so that it can be run on the `swarmd` of another revision.
 """
 
 import hashlib
@@ -33,7 +34,8 @@ from swarmd.protocol.types import Completion, Rollout, RolloutBatch
 from swarmd.swarm.hardening.quiet_logs import silence_libp2p
 from swarmd.swarm.service import NetworkService
 
-LISTEN = "/ip4/127.0.0.1/tcp/0"
+# Neighbours that a node waits for before it sends: all, or as many as a mesh has at least.
+MESH_MIN = 5
 # Time for the last messages to arrive after the last was sent. Late is not lost; this long is.
 LINGER_S = 15.0
 
@@ -98,16 +100,22 @@ async def hardened(orders: dict[str, Any], load: Load, manifest: Manifest, talk:
         emit,
         identity_seed=random.Random(orders["number"]).randbytes(32),
         manifest=manifest.to_bytes(),
-        listen=LISTEN,
+        listen=orders["listen"],
         bootstrap=orders["bootstrap"],
     )
     async with trio.open_nursery() as nursery:
         described = await nursery.start(service.run)
         talk.say({"address": described.addresses[0]})
         await talk.hear()
-        while (await service.stats()).reach.mesh_peers < orders["num_nodes"] - 1:
+        while (await service.stats()).reach.mesh_peers < min(MESH_MIN, orders["num_nodes"] - 1):
             await trio.sleep(0.1)
-        await measure(load, talk, service.publish)
+
+        async def num_copies() -> int:
+            gossip = (await service.stats()).to_document()["gossip"]
+            assert isinstance(gossip, dict)
+            return int(gossip["accept"] + gossip["duplicate"] + gossip["echo"])
+
+        await measure(load, talk, service.publish, num_copies)
         talk.say({"stats": (await service.stats()).to_document()})
         nursery.cancel_scope.cancel()
 
@@ -119,18 +127,26 @@ async def stock(orders: dict[str, Any], load: Load, manifest: Manifest, talk: "T
         key_pair=key_pair,
         sec_opt={NOISE: Noise(key_pair, noise_privkey=create_noise_key().private_key)},
         muxer_opt={YAMUX: Yamux},
-        listen_addrs=[multiaddr.Multiaddr(LISTEN)],
+        listen_addrs=[multiaddr.Multiaddr(orders["listen"])],
     )
     gossipsub = GossipSub(
         protocols=[PROTOCOL_ID_V12, PROTOCOL_ID_V11],
-        degree=8,
-        degree_low=6,
-        degree_high=16,
+        degree=6,
+        degree_low=5,
+        degree_high=12,
         heartbeat_interval=1,
     )
     pubsub = Pubsub(host, gossipsub, strict_signing=True)
+    num_pushed, push = 0, pubsub.push_msg
+
+    async def counted(*args: Any) -> None:
+        nonlocal num_pushed
+        num_pushed += args[0] != host.get_id()
+        await push(*args)
+
+    pubsub.push_msg = counted
     async with (
-        host.run(listen_addrs=[multiaddr.Multiaddr(LISTEN)]),
+        host.run(listen_addrs=[multiaddr.Multiaddr(orders["listen"])]),
         background_trio_service(pubsub),
         background_trio_service(gossipsub),
         trio.open_nursery() as nursery,
@@ -150,29 +166,37 @@ async def stock(orders: dict[str, Any], load: Load, manifest: Manifest, talk: "T
                     load.note_received(message.data)
 
         nursery.start_soon(drain)
-        while len(gossipsub.mesh.get(manifest.topic, ())) < orders["num_nodes"] - 1:
+        while len(gossipsub.mesh.get(manifest.topic, ())) < min(MESH_MIN, orders["num_nodes"] - 1):
             await trio.sleep(0.1)
 
         async def publish(data: bytes) -> None:
             await pubsub.publish(manifest.topic, data)
 
-        await measure(load, talk, publish)
+        async def num_copies() -> int:
+            return num_pushed
+
+        await measure(load, talk, publish, num_copies)
         talk.say({"stats": {}})
         nursery.cancel_scope.cancel()
 
 
-async def measure(load: Load, talk: "Talk", publish: Any) -> None:
+async def measure(load: Load, talk: "Talk", publish: Any, num_copies: Any) -> None:
     """Wait for the common start, send, wait for the rest, report."""
     talk.say({"ready": True})
     order = await talk.hear()
-    before = _cpu_s()
+    before, copies_before = _cpu_s(), await num_copies()
     await load.send(order["begin_ns"], order["seconds"], order["per_s"], publish)
     end_ns = order["begin_ns"] + int(order["seconds"] * 1e9)
     num_expected = int(order["seconds"] * order["per_s"]) * (order["num_nodes"] - 1)
     with trio.move_on_after(max(0.0, (end_ns - time.time_ns()) / 1e9) + LINGER_S):
         while len(load.received) < num_expected:
             await trio.sleep(0.1)
-    report = {"sent": load.sent, "received": load.received, "cpu_s": _cpu_s() - before}
+    report = {
+        "sent": load.sent,
+        "received": load.received,
+        "cpu_s": _cpu_s() - before,
+        "num_copies": await num_copies() - copies_before,
+    }
     await trio.to_thread.run_sync(
         talk.say, report
     )  # longer than a pipe: the others still need our event loop meanwhile

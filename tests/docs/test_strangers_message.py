@@ -209,7 +209,7 @@ def network_counters() -> set[str]:
         f"{folder}/gossipsub.py", "ROUTER_COUNTERS"
     )
     host = names_in(f"{folder}/__init__.py", "HOST_COUNTERS")
-    own = names_in("swarm/service.py", "COUNTERS") | set(NetworkStats._fields)
+    own = names_in("swarm/stats.py", "COUNTERS") | set(NetworkStats._fields)
     return own | {f"gossip.{name}" for name in gossip} | {f"host.{name}" for name in host}
 
 

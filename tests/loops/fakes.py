@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from swarmd.clients.network import Accusation, NetworkOps, NetworkStats, Peer, Reach
+from swarmd.clients.network import Accusation, NetworkOps, NetworkStats, Peer, Reach, Traffic
 from swarmd.clients.policy import (
     Generated,
     OwnCompletion,
@@ -284,6 +284,7 @@ def network_stats(**changes: Any) -> NetworkStats:
         blacklisted=0,
         verdicts={},
         reach=Reach(0, 0),
+        traffic=Traffic.none(),
         heartbeat_lag_s=0.01,
         num_tasks=20,
         bootstrap={},

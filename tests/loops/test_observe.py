@@ -6,7 +6,7 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from swarmd.clients.network import Network
+from swarmd.clients.network import Network, Traffic
 from swarmd.errors import ChildDied, StateError
 from swarmd.experience.buffer import BufferCounts
 from swarmd.loops.observe import AUTHORS_SHOWN, Observe
@@ -117,3 +117,18 @@ async def test_of_a_flood_of_authors_those_who_hold_most_are_named(tmp_path: Pat
     assert len(loops.progress.shown.buffer.by_author) == AUTHORS_SHOWN
     assert loops.progress.shown.buffer.by_author[peer_id_of(OTHER.public_key)] == 5
     assert loops.count("buffer_sources") == 2 * AUTHORS_SHOWN + 1
+
+
+async def test_what_the_connections_carried_is_in_the_metrics(tmp_path: Path) -> None:
+    loops = Loops()
+    look = observe(loops, tmp_path)
+    for num in (10, 25, 5):  # the third is another life of the connections
+        loops.network.totals = {
+            "traffic": Traffic(num, 2 * num, 3 * num, {"timeout": num}, {"address": num, "full": 0})
+        }
+        await look.once()
+    assert loops.count("p2p_bytes_total", direction="in") == 30
+    assert loops.count("p2p_bytes_total", direction="out") == 60
+    assert loops.count("gossip_duplicates_total") == 90
+    assert loops.count("p2p_dials_total", result="timeout") == 30
+    assert loops.count("p2p_refused_total", why="address") == 30

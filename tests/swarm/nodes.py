@@ -79,6 +79,10 @@ class Node:
     async def stat(self, name: str) -> Any:
         return (await self.service.stats()).to_document()[name]
 
+    async def dials(self, result: str) -> int:
+        """Own dials that ended so."""
+        return (await self.service.stats()).traffic.dials[result]
+
     async def verdicts(self) -> dict[str, int]:
         """Rules that said anything, with how often."""
         return {rule: n for rule, n in (await self.service.stats()).verdicts.items() if n}

@@ -64,7 +64,7 @@ async def test_a_mute_bootstrap_delays_neither_the_start_nor_the_other_bootstrap
     await second.meshed(1)
     # The dial of the mute one is still under way.
     assert (await second.stat("bootstrap"))[first.address] == "connected"
-    assert await second.stat("dial_timeout") == 0
+    assert await second.dials("timeout") == 0
 
 
 async def test_a_bootstrap_that_is_not_there_is_reported(nursery):
@@ -154,7 +154,7 @@ async def test_a_hint_is_dialled_once_and_not_taken_up_again(nursery):
         await until(lambda: node.service._counters["dial_refused"])
         dialler.tell(hint, "127.0.0.1", "another")
     # then
-    assert await node.stat("dial_refused") == 1
+    assert await node.dials("refused") == 1
     assert await node.stat("exchange_hints_failed") == 1
     assert dialler._next_hint() is None
 

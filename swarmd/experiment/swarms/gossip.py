@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from swarmd.clients.events import Accepted
-from swarmd.clients.network import Accusation, NetworkInfo, NetworkOps, NetworkStats, Peer, Reach
+from swarmd.clients.network import Accusation, NetworkInfo, NetworkOps, NetworkStats, Peer, Reach, Traffic
 from swarmd.errors import LocalError
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import VERDICT_OF, Verdict, validate
@@ -85,6 +85,7 @@ class GossipPort(NetworkOps):
             blacklisted=0,
             verdicts={rule: self.rules[rule] for rule in VERDICT_OF},
             reach=Reach(num_others, num_others),
+            traffic=Traffic.none(),
             heartbeat_lag_s=0.0,
             num_tasks=0,
             bootstrap={},

@@ -7,10 +7,12 @@
 | T3 | no inbound connection after 250 in a life; no bound per address | inbound_limit |
 | T4 | accepts /plaintext, and with it any identity | security |
 | T5, T6 | a heartbeat of 30 s; fast forwarders dropped silently | heartbeat |
+| | the mesh climbs to its upper bound | mesh_degree |
 | T7 | a thousand whole messages kept to detect equivocation | equivocation |
 | T8 | yamux windows not enforced, any number of streams, one WINDOW_UPDATE per read | yamux_window |
 | T9 | no repair by IHAVE for peers in back-off; IHAVE and IWANT of any length | gossip_repair |
 | T10 | two different message ids in one node; a cache not bounded in bytes | message_cache |
+| | ids of js- and rust-libp2p are not understood, and their peers leave for good | message_ids |
 | T11 | copies that arrive during validation are delivered again | in_flight |
 | T12 | a subscriber may lag by 32 messages | subscription_channel |
 | T13 | 32 RPCs per peer, then silence; an IDONTWANT for everything | outbound_queue, forwarding |
@@ -31,7 +33,8 @@
 | | address records signed, sent and verified with every RPC | sender_record, control_leak |
 | | a peer registered twice, or never; hello races with subscribe | peer_streams |
 | T20 | closing a connection to a frozen peer hangs | muxer |
-| | score term P7 never works | peer_ip |
+| | score term P7 never works; everybody in a full /24 is punished | peer_ip |
+| | no byte is counted; peers over IPv6 have no address | wire_bytes |
 | | dials addresses that strangers put into the peer store | own_dials |
 | | taken ports are shared silently; dead listeners steal connections | listeners |
 
@@ -59,6 +62,7 @@ from swarmd.swarm.hardening.quiet_logs import silence_libp2p
 from swarmd.swarm.hardening.security import security_options
 from swarmd.swarm.hardening.silent_peers import close_silent, note_what_is_heard
 from swarmd.swarm.hardening.stream_names import install_bounded_names
+from swarmd.swarm.hardening.wire_bytes import count_bytes
 
 __all__ = [
     "Counters",
@@ -77,6 +81,8 @@ __all__ = [
 
 SUPPORTED = "0.8.1"
 HOST_COUNTERS = (
+    "bytes_in",
+    "bytes_out",
     "inbound_accepted",
     "inbound_refused_full",
     "inbound_refused_ip",
@@ -124,4 +130,5 @@ def harden_host(
         host, InboundPlaces(inbound_max, inbound_per_ip_max, pending_max, pending_per_ip_max), counters
     )
     install_muxer(host, counters)
+    count_bytes(host, counters)
     return counters

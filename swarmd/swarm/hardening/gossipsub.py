@@ -8,9 +8,10 @@ from swarmd.swarm.hardening.control_leak import OwnControlMessages
 from swarmd.swarm.hardening.counters import Counters, contained
 from swarmd.swarm.hardening.equivocation import EquivocationByDigest
 from swarmd.swarm.hardening.forwarding import LeanForwarding
+from swarmd.swarm.hardening.mesh_degree import SteadyDegree
 from swarmd.swarm.hardening.message_cache import BoundedHistory
+from swarmd.swarm.hardening.message_ids import ForeignIds
 from swarmd.swarm.hardening.peer_ip import AddressKnown
-from swarmd.swarm.hardening.replay import OfferInsteadOfReplay
 
 ROUTER_COUNTERS = (
     "heartbeat_error",
@@ -24,8 +25,9 @@ ROUTER_COUNTERS = (
 
 class HardenedGossipSub(
     AbsentForgotten,
+    SteadyDegree,
     MutualBackOff,
-    OfferInsteadOfReplay,
+    ForeignIds,
     OwnControlMessages,
     LeanForwarding,
     EquivocationByDigest,

@@ -16,6 +16,7 @@ from libp2p.stream_muxer.yamux.yamux import Yamux
 from multiaddr import Multiaddr
 
 from swarmd.swarm.hardening.counters import Counters, contained
+from swarmd.swarm.hardening.wire_bytes import remote_address
 from swarmd.swarm.nets import machine_of, plain
 
 
@@ -52,7 +53,7 @@ def limit_inbound(host: IHost, places: InboundPlaces, counters: Counters) -> Non
     """
 
     async def handle(network: INetworkService, socket: IRawConnection, listen_address: Multiaddr) -> None:
-        remote = socket.get_remote_address()
+        remote = remote_address(socket)
         ip = machine_of(plain(remote[0])) if remote else "unknown"
         refusal = places.refusal(ip)
         if refusal is not None:
