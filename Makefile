@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo gpu experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest chaos corruption stops soak attack sybils fuzz fuzz-http clean
+.PHONY: help demo gpu experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest homes chaos corruption stops soak attack sybils fuzz fuzz-http clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -60,6 +60,9 @@ tiny: $(VENV)/.run ## build the embedded policy anew
 
 bench-gossip: $(VENV)/.dev ## 32 KiB messages against stock py-libp2p, on loopback, then among 8, 16, 32 hosts (root); BEFORE=a-revision compares
 	@$(BIN)/python -m tests.bench.bench_gossip $(if $(BEFORE),--before $(BEFORE))
+
+homes: $(VENV)/.dev ## two homes behind routers and public nodes, in network namespaces (root, nft): who hears whom, and how it looks from outside
+	@$(BIN)/python -m tests.homes
 
 bench-daemon: $(VENV)/.dev ## the daemon's loop lag and CPU share while updates keep the cores busy
 	@$(BIN)/python -m tests.bench.bench_daemon

@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
                "jinja2", "torch", "transformers", "safetensors", "huggingface_hub", "tokenizers", "tqdm", "vllm", "peft",
                "bitsandbytes"},
     "swarm": {"clients", "clock", "protocol", "trust", "fair", "files", "recent", "config", "errors", "metrics", "trio",
-              "libp2p", "multiaddr", "cryptography", "nacl", "msgpack", "google"},
+              "libp2p", "multiaddr", "cryptography", "nacl", "msgpack", "google", "zeroconf", "ifaddr"},
     "processes": {"errors", "files", "garbage", "trio", "msgpack", "pydantic"},
     "clients": {"errors", "experience", "processes", "trio"},
     "loops": {"clients", "protocol", "experience", "trust", "fair", "recent", "config", "errors", "metrics", "trio"},

@@ -84,7 +84,11 @@ def status_screen(document: dict[str, Any]) -> str:
         f"Buffer   {buffer.get('num_rollouts', 0)} rollouts, {buffer.get('num_informative', 0)} informative,"
         f" of {len(buffer.get('by_author', {}))} authors · {buffer.get('size_bytes', 0) / 2**20:.1f} MiB",
         f"Swarm    {document['swarm']['name']} · "
-        + ("solo" if document["swarm"]["solo"] else f"{network['num_peers']} peers")
+        + (
+            "solo"
+            if document["swarm"]["solo"]
+            else f"{network['num_peers']} peers{reachable(network['stats'])}"
+        )
         + f" · scorer {document['sandbox']} · {restarts} process restarts",
     ]
     if line := trust_line(document["trust"]):
@@ -96,6 +100,14 @@ def status_screen(document: dict[str, Any]) -> str:
     if not document["health"]:
         lines.append("Health   ok")
     return readable("\n".join(lines))
+
+
+def reachable(stats: dict[str, Any]) -> str:
+    """Whether strangers can connect to the node, where somebody tried."""
+    outside = stats.get("outside", {})
+    answers = {True: "can be reached from outside", False: "cannot be reached from outside"}
+    answer = answers.get(outside.get("reachable"))
+    return f" · {answer} at {printable(', '.join(outside['hosts']))}" if answer else ""
 
 
 def trust_line(trust: dict[str, Any]) -> str:

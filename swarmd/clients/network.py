@@ -53,6 +53,26 @@ class Traffic(NamedTuple):
         return cls(0, 0, 0, {}, {})
 
 
+class Outside(NamedTuple):
+    """How this node looks from outside its own network.
+
+    Attributes:
+        reachable: whether peers out there can connect to it; None while none of them has tried.
+        hosts: the IP addresses that they see it come from, the most common first.
+        num_reached, num_failed: of those that tried within the last half hour.
+    """
+
+    reachable: bool | None
+    hosts: tuple[str, ...]
+    num_reached: int
+    num_failed: int
+
+    @classmethod
+    def unknown(cls) -> "Outside":
+        """Nobody outside has said anything."""
+        return cls(None, (), 0, 0)
+
+
 class NetworkStats(NamedTuple):
     """Counts of the network process since its start, and the present size of things.
 
@@ -63,6 +83,7 @@ class NetworkStats(NamedTuple):
         heartbeat_lag_s: how late gossip's heartbeat came.
         num_tasks: trio tasks of the process: each connection and stream has some.
         bootstrap: how the last dial of each bootstrap address ended.
+        outside: whether strangers can connect to this node.
         others: more counts, for people.
     """
 
@@ -77,13 +98,20 @@ class NetworkStats(NamedTuple):
     heartbeat_lag_s: float
     num_tasks: int
     bootstrap: dict[str, str]
+    outside: Outside
     others: dict[str, object]
 
     def to_document(self) -> dict[str, object]:
         """All counts by name, for people and programs."""
         own = self._asdict()
         del own["others"], own["reach"], own["blacklisted"]
-        return {**self.others, **own, **self.reach._asdict(), "traffic": self.traffic._asdict()}
+        return {
+            **self.others,
+            **own,
+            **self.reach._asdict(),
+            "traffic": self.traffic._asdict(),
+            "outside": self.outside._asdict(),
+        }
 
 
 class Accusation(NamedTuple):

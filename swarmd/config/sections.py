@@ -94,6 +94,10 @@ class SwarmSettings(Section):
         "", description="The one multiaddr told to others, where it differs (port forwarding, containers)."
     )
     bootstrap: Listed = Field((), description="Multiaddrs with /p2p/ of peers to join through.")
+    local_discovery: bool = Field(
+        True,
+        description="Find nodes of the same swarm in the local network, and be found there (multicast DNS). Never on loopback.",
+    )
     solo: bool = Field(False, description="No network at all: train on own rollouts only.")
 
 

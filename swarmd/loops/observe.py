@@ -125,6 +125,8 @@ class Observe:
             metrics.dials.labels(result).inc(grown[f"dial {result}"])
         for why in traffic.refused:
             metrics.refused_inbound.labels(why).inc(grown[f"refused {why}"])
+        metrics.dialled_back.labels("reached").set(stats.outside.num_reached)
+        metrics.dialled_back.labels("failed").set(stats.outside.num_failed)
         for verdict in by_verdict:
             metrics.validation.labels(verdict).inc(grown[verdict])
         for rule in verdicts:

@@ -42,8 +42,19 @@ CONTROL_ENDS = (
 CANARY_VERDICTS = ("good", "low", "fallen")
 DIRECTIONS = ("inbound", "outbound")
 BYTES = ("in", "out")
+# How peers outside our own network fared that tried to connect to us.
+REACHED = ("reached", "failed")
 # `swarmd.swarm.dial.Dialled`.
-DIALS = ("connected", "refused", "timeout", "name_unknown", "wrong_peer_id", "banned", "failed")
+DIALS = (
+    "connected",
+    "refused",
+    "timeout",
+    "name_unknown",
+    "no_resolver",
+    "wrong_peer_id",
+    "banned",
+    "failed",
+)
 # `swarmd.swarm.stats.REFUSALS`: why an inbound connection did not come to be.
 REFUSALS = ("full", "address", "failed")
 VERDICTS = ("accept", "ignore", "reject")
@@ -77,6 +88,7 @@ HEALTH_CODES = (
     *UNHEALTHY,
     "no_peers",
     "bootstrap_wrong_peer",
+    "not_reachable",
     "slow_update",
     "canary_fell",
     "others_kept_out",

@@ -10,6 +10,7 @@ from swarmd.metrics.labels import (
     DISCARD_REASONS,
     EFFECTIVE_OF,
     PUBLISH_RESULTS,
+    REACHED,
     REFUSALS,
     REFUSED,
     SIGNALS,
@@ -34,6 +35,11 @@ class SwarmMetrics(Series):
             "p2p_refused",
             "Inbound connections turned away: no place left, too many of one address, or no handshake.",
             why=REFUSALS,
+        )
+        self.dialled_back = self._gauge(
+            "p2p_dialled_back",
+            "Peers outside the own network that tried to connect to this node within half an hour, by whether they could.",
+            result=REACHED,
         )
         self.mesh_peers = self._gauge("gossip_mesh_peers", "Peers in the gossip mesh of the topic.")
         self.published = self._counter("gossip_published", "Own messages published.", result=PUBLISH_RESULTS)

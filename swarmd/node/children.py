@@ -157,6 +157,7 @@ def network_spec(
         "announce": config.swarm.announce or None,
         "bootstrap": list(config.swarm.bootstrap),
         "peers_path": str(data_dir.peers),
+        "local_discovery": config.swarm.local_discovery,
     }
     return ChildSpec(
         "network",

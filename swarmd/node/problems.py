@@ -46,6 +46,13 @@ def at_a_glance(
             problems.append(
                 Problem("bootstrap_wrong_peer", text, "The list is stale, or somebody stands in between.")
             )
+    if stats and stats.outside.reachable is False:
+        text = (
+            f"Nobody outside can connect to this node: {stats.outside.num_failed} of"
+            f" {stats.outside.num_failed + stats.outside.num_reached} that tried failed at {stats.outside.hosts[0]}."
+        )
+        fix = "Forward the port of --listen on the router, or leave it: rollouts flow through any peer that can be reached."
+        problems.append(Problem("not_reachable", text, fix))
     for name, worker in workers.items():
         if worker.info is None:
             continue  # it starts for the first time

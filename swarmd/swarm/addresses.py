@@ -105,6 +105,17 @@ class ListenAddress:
         hosts = dict.fromkeys([*_default_route_host(self.host), loopback])
         return [ListenAddress(host, self.port).text for host in hosts]
 
+    def local(self) -> list[str]:
+        """Beside `text`: what a node that listens everywhere is called in its local network, where it has one."""
+        if not self.is_everywhere:
+            return []
+        found = [ListenAddress(host, self.port).text for host in _default_route_host(self.host)]
+        return [
+            text
+            for text in found
+            if (address := parse(of_peer(text, _ANY_PEER))) and address.scope is Scope.PRIVATE
+        ]
+
 
 def _default_route_host(any_host: str) -> list[str]:
     """The kernel's choice for the internet; a datagram socket that connects sends nothing."""

@@ -124,11 +124,17 @@ class Dialler:
             known.num_failures = 0
             known.due_at = now + self._rng.uniform(0.1, BACK_OFF_S_MIN)
 
-    def tell(self, hint: PeerAddress, teller_host: str, teller: str) -> None:
+    def tell(self, hint: PeerAddress, teller_host: str, teller: str, *, teller_dialled: bool = False) -> None:
         """An address that a peer named; `teller` is whose word it is (`hearsay.voice`)."""
         if hint.peer_id == self._own_id or hint.text in self._known:
             return
-        if not acceptable(hint, teller_host, is_near=self.is_near, own_is_public=self._own_is_public):
+        if not acceptable(
+            hint,
+            teller_host,
+            is_near=self.is_near,
+            own_is_public=self._own_is_public,
+            teller_dialled=teller_dialled,
+        ):
             self._counters["exchange_hints_refused"] += 1
         elif self._hints.tell(hint, teller, trio.current_time(), is_near=self.is_near(hint.host)):
             self._changed.set()
@@ -216,13 +222,15 @@ class Dialler:
     def _is_connected(self, address: PeerAddress) -> bool:
         return bool(self._network.get_connections(ID.from_string(address.peer_id)))
 
+    def has_dialled(self, peer: ID) -> bool:
+        """Whether one of our connections to this peer began with us."""
+        return any(
+            connection.direction is Direction.OUTBOUND for connection in self._network.get_connections(peer)
+        )
+
     def _dialled_peers(self) -> list[ID]:
         """Peers that we dialled. Those that dialled us do not count: a stranger with many machines could be all of them."""
-        return [
-            peer
-            for peer, connections in self._network.connections.items()
-            if any(connection.direction is Direction.OUTBOUND for connection in connections)
-        ]
+        return [peer for peer in self._network.connections if self.has_dialled(peer)]
 
     def _num_dialled(self) -> int:
         return len(self._dialled_peers())

@@ -5,12 +5,15 @@ added and refreshed by hand, keeps routing and value stores that strangers write
 is two frames of at most 16 KiB, holds no state of strangers beyond their live connection, and both of its ends are on this page.
 
 A frame is a big-endian u16 length and a msgpack map `{"addresses": [text, ...], "agent": text}`. The asker sends where it
-believes it listens, the answerer where the peers it is connected to can be reached; the agent is program and version, for people
-only. Nothing is signed: an address names the peer id that the Noise handshake must then prove. What is believed and passed on is
-in `hearsay`; what a lie can make a node do is in `hints`.
+believes it listens, the answerer where the peers it is connected to can be reached, and in `you` how it sees the asker: where its
+connection comes from, and whether it answered a knock there. The agent is program and version, for people only. Nothing is signed:
+an address names the peer id that the Noise handshake must then prove. What is believed and passed on is in `hearsay` and
+`whereabouts`; what a lie can make a node do is in `hints`.
 """
 
+import ipaddress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgpack
 import trio
@@ -34,10 +37,21 @@ EXCHANGE_S_MAX = 10.0
 
 AGENT = f"swarmd/{swarmd.__version__}"
 _AGENT_CHARS_MAX = 64
+_HOST_CHARS_MAX = 45  # IPv6 with an embedded IPv4 address
 
 
 class BadFrame(Exception):
     """The other end sent something that is not this protocol."""
+
+
+class You(NamedTuple):
+    """How an answerer sees the asker: the IP address that its connection comes from, and whether it answered a knock there.
+
+    `reached` is None where nobody has knocked.
+    """
+
+    host: str
+    reached: bool | None
 
 
 @dataclass(frozen=True)
@@ -46,11 +60,16 @@ class Frame:
 
     addresses: list[PeerAddress]
     agent: str
+    you: You | None = None
 
 
-def encode_frame(addresses: list[str]) -> bytes:
+def encode_frame(addresses: list[str], you: You | None = None) -> bytes:
     """The frame for at most ADDRESSES_MAX addresses."""
-    body = bytes(msgpack.packb({"addresses": addresses[:ADDRESSES_MAX], "agent": AGENT}))
+    content: dict[str, object] = {"addresses": addresses[:ADDRESSES_MAX], "agent": AGENT}
+    if you is not None:
+        reached = {} if you.reached is None else {"reached": you.reached}
+        content["you"] = {"host": you.host, **reached}
+    body = bytes(msgpack.packb(content))
     return len(body).to_bytes(2, "big") + body
 
 
@@ -74,7 +93,21 @@ def decode_body(body: bytes) -> Frame:
     # Only text: the text of a thousand arrays in each other would be a RecursionError.
     agent = agent[:_AGENT_CHARS_MAX] if isinstance(agent, str) else ""
     shown = "".join(c if " " <= c <= "~" else "?" for c in agent)
-    return Frame([address for address in parsed if address is not None], shown)
+    return Frame([address for address in parsed if address is not None], shown, _you(content.get("you")))
+
+
+def _you(content: object) -> You | None:
+    """How the answerer sees us; None for anything else than an IP address and perhaps a boolean."""
+    if not isinstance(content, dict):
+        return None
+    host, reached = content.get("host"), content.get("reached")
+    if not isinstance(host, str) or len(host) > _HOST_CHARS_MAX:
+        return None
+    try:
+        seen = str(ipaddress.ip_address(host))
+    except ValueError:
+        return None
+    return You(seen, reached if isinstance(reached, bool) else None)
 
 
 async def ask(host: IHost, peer: ID, own: list[str]) -> Frame:
@@ -98,9 +131,9 @@ async def ask(host: IHost, peer: ID, own: list[str]) -> Frame:
     return reply
 
 
-async def answer(stream: INetStream, reply: list[str]) -> None:
+async def answer(stream: INetStream, reply: list[str], you: You | None = None) -> None:
     """Write our half, as answerer, and close."""
-    await stream.write(encode_frame(reply))
+    await stream.write(encode_frame(reply, you))
     await stream.close()
 
 

@@ -17,7 +17,15 @@ from libp2p.peer.id import ID
 from libp2p.pubsub.pb.rpc_pb2 import Message
 
 from swarmd.clients.events import Accepted, BootstrapChanged, HostDied, NetworkEvent
-from swarmd.clients.network import Accusation, NetworkInfo, NetworkOps, NetworkStats, Peer, Reach
+from swarmd.clients.network import (
+    Accusation,
+    NetworkInfo,
+    NetworkOps,
+    NetworkStats,
+    Outside,
+    Peer,
+    Reach,
+)
 from swarmd.clock import now_ms
 from swarmd.errors import LocalError, Temporary, cause
 from swarmd.protocol.manifest import Manifest
@@ -29,6 +37,7 @@ from swarmd.swarm.discovery import Discovery
 from swarmd.swarm.gate import Gate
 from swarmd.swarm.host import NetworkLimits, Stack, build
 from swarmd.swarm.intake import Intake
+from swarmd.swarm.local_peers import LocalPeers
 from swarmd.swarm.pacing import Patience
 from swarmd.swarm.peer_book import PeerBook
 from swarmd.swarm.stats import reach_of, stats_of
@@ -52,6 +61,7 @@ class NetworkService(NetworkOps):
         bootstrap: `/ip4|dns4/HOST/tcp/PORT/p2p/ID` each.
         peers_path: the peer book's file, or None.
         banned: keys (`trust.peer_key`) of the peers that are banned now.
+        local_discovery: tell the local network of this node, and dial those of it that do the same.
 
     Raises:
         ConfigError: an address is malformed.
@@ -71,6 +81,7 @@ class NetworkService(NetworkOps):
         bootstrap: list[str] | None = None,
         peers_path: str | None = None,
         banned: list[bytes] | None = None,
+        local_discovery: bool = True,
         limits: NetworkLimits = NetworkLimits(),  # noqa: B008 - frozen
     ) -> None:
         self._emit, self._seed = emit, identity_seed
@@ -78,7 +89,7 @@ class NetworkService(NetworkOps):
         self._listen = addresses.parse_listen(listen)
         self._announce = addresses.parse_announce(announce) if announce else None
         self._bootstrap = [addresses.parse_setting(text, "bootstrap") for text in bootstrap or []]
-        self._limits = limits
+        self._limits, self._local_discovery = limits, local_discovery
         self._book = PeerBook(Path(peers_path) if peers_path else None, emit)
         self._patience = Patience.full(0.0)
         self._counters: Counter[str] = Counter()
@@ -133,6 +144,8 @@ class NetworkService(NetworkOps):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_drain, subscription)
                 nursery.start_soon(discovery.run)
+                if self._local_discovery:
+                    nursery.start_soon(self._local_peers(stack, discovery).run)
                 nursery.start_soon(stack.streams.run)
                 nursery.start_soon(self._intake.judge.run)
                 nursery.start_soon(hardening.close_silent, stack.host.get_network(), stack.host_counters)
@@ -152,7 +165,7 @@ class NetworkService(NetworkOps):
             stack.host,
             bootstrap=self._bootstrap,
             book=self._book,
-            own=self._own_addresses(stack),
+            own=lambda: self._own_addresses(stack),
             peers_wanted=self._limits.peers_wanted,
             rng=random.Random(self._seed + time.time_ns().to_bytes(8, "big")),
             now_s=time.time,
@@ -161,8 +174,18 @@ class NetworkService(NetworkOps):
             banned=self._gate.bans,
         )
 
+    def _local_peers(self, stack: Stack, discovery: Discovery) -> LocalPeers:
+        return LocalPeers(
+            listen=self._listen,
+            peer_id=stack.peer_id,
+            topic=self._manifest.topic,
+            found=discovery.heard_nearby,
+            counters=self._counters,
+        )
+
     def _own_addresses(self, stack: Stack) -> list[str]:
-        return [addresses.of_peer(self._announce or self._listen.text, stack.peer_id)]
+        bases = [self._announce or self._listen.text, *self._listen.local()]
+        return [addresses.of_peer(base, stack.peer_id) for base in bases]
 
     def _describe(self, stack: Stack) -> NetworkInfo:
         shown = [self._announce] if self._announce else self._listen.shown()
@@ -217,6 +240,7 @@ class NetworkService(NetworkOps):
             lag_s=self._lag_s_max,
             last_death=self._last_death,
             bootstrap=self._discovery.bootstrap_states() if self._discovery else {},
+            outside=self._discovery.outside() if self._discovery else Outside.unknown(),
         )
 
     async def ban(self, keys: list[bytes]) -> int:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import trio
 
-from swarmd.clients.network import NetworkStats, Reach, Traffic
+from swarmd.clients.network import NetworkStats, Outside, Reach, Traffic
 from swarmd.protocol.rules import RULES
 from swarmd.swarm.dial import Dialled
 from swarmd.swarm.hardening.wire_bytes import BYTES_IN, BYTES_OUT
@@ -16,7 +16,7 @@ from swarmd.swarm.peer_book import PeerBook
 COUNTERS = (
     "received_bytes", "published", "published_bytes", "publish_refused", "publish_congested", "host_deaths",
     "exchange_asked", "exchange_answered", "exchange_failed", "exchange_busy",
-    "exchange_hints_refused", "exchange_hints_failed",
+    "exchange_hints_refused", "exchange_hints_failed", "knocks_answered", "knocks_vain",
 )  # fmt: skip
 # Why an inbound connection did not come to be, by the host's counter.
 REFUSALS = {"full": "inbound_refused_full", "address": "inbound_refused_ip", "failed": "inbound_failed"}
@@ -32,6 +32,7 @@ def stats_of(
     lag_s: float,
     last_death: str,
     bootstrap: dict[str, str],
+    outside: Outside,
 ) -> NetworkStats:
     """All counts; those of the libp2p objects are 0 while there are none."""
     host: Counter[str] = Counter(stack.host_counters) if stack else Counter()
@@ -56,6 +57,7 @@ def stats_of(
         heartbeat_lag_s=lag_s,
         num_tasks=trio.lowlevel.current_statistics().tasks_living,
         bootstrap=bootstrap,
+        outside=outside,
         others={
             **{name: counters[name] for name in COUNTERS},
             "peers": len(stack.host.get_network().connections) if stack else 0,

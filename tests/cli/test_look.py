@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from swarmd.cli.look import duration, number, peers_table, sparkline, trust_line
 from swarmd.cli.main import swarmd
+from swarmd.clients.network import Outside
 from swarmd.control import client
 from swarmd.errors import NotRunning, SwarmdError
 from swarmd.loops.shown import BufferShown
@@ -20,7 +21,7 @@ from swarmd.node.problems import Problem
 from swarmd.node.status import id_document, peers_document, status_document
 from swarmd.printable import printable
 from tests.cli.fake_daemon import Answers, fake_daemon
-from tests.loops.fakes import MS, a_round, peer_row
+from tests.loops.fakes import MS, a_round, network_stats, peer_row
 from tests.node.test_status import ABOUT, UP, progress, with_peers
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\n\u202e\u200b\x00\x9b31m"
@@ -72,6 +73,22 @@ def test_the_status_fits_on_one_screen(tmp_path: Path) -> None:
         "Health   ok",
     ):
         assert text in said.output
+
+
+@pytest.mark.parametrize(
+    ("reachable", "said"),
+    [
+        (True, "2 peers · can be reached from outside at 1.2.3.4"),
+        (False, "2 peers · cannot be reached from outside at 1.2.3.4"),
+        (None, "2 peers · scorer"),
+    ],
+)
+def test_the_status_says_whether_strangers_can_connect(
+    tmp_path: Path, reachable: bool | None, said: str
+) -> None:
+    document = status()
+    document["network"]["stats"] = network_stats(outside=Outside(reachable, ("1.2.3.4",), 1, 0)).to_document()
+    assert said in ask(tmp_path, {"GET /v1/status": (200, document)}, "status").output
 
 
 def test_the_status_of_a_node_that_has_just_started(tmp_path: Path) -> None:

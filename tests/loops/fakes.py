@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from swarmd.clients.network import Accusation, NetworkOps, NetworkStats, Peer, Reach, Traffic
+from swarmd.clients.network import Accusation, NetworkOps, NetworkStats, Outside, Peer, Reach, Traffic
 from swarmd.clients.policy import (
     Generated,
     OwnCompletion,
@@ -288,6 +288,7 @@ def network_stats(**changes: Any) -> NetworkStats:
         heartbeat_lag_s=0.01,
         num_tasks=20,
         bootstrap={},
+        outside=Outside.unknown(),
         others={},
     )
     return stats._replace(**changes)

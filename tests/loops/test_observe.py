@@ -6,7 +6,7 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from swarmd.clients.network import Network, Traffic
+from swarmd.clients.network import Network, Outside, Traffic
 from swarmd.errors import ChildDied, StateError
 from swarmd.experience.buffer import BufferCounts
 from swarmd.loops.observe import AUTHORS_SHOWN, Observe
@@ -117,6 +117,14 @@ async def test_of_a_flood_of_authors_those_who_hold_most_are_named(tmp_path: Pat
     assert len(loops.progress.shown.buffer.by_author) == AUTHORS_SHOWN
     assert loops.progress.shown.buffer.by_author[peer_id_of(OTHER.public_key)] == 5
     assert loops.count("buffer_sources") == 2 * AUTHORS_SHOWN + 1
+
+
+async def test_who_could_connect_to_this_node_is_in_the_metrics(tmp_path: Path) -> None:
+    loops = Loops()
+    loops.network.totals = {"outside": Outside(True, ("1.2.3.4",), 2, 1)}
+    await observe(loops, tmp_path).once()
+    assert loops.count("p2p_dialled_back", result="reached") == 2
+    assert loops.count("p2p_dialled_back", result="failed") == 1
 
 
 async def test_what_the_connections_carried_is_in_the_metrics(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import trio.testing
 
+from swarmd.clients.network import Outside
 from swarmd.clients.policy import Saved, Updated
 from swarmd.clients.update_stats import UpdateStats
 from swarmd.errors import DiskFull, LocalError, StateError
@@ -334,6 +335,11 @@ def test_a_checkpoint_that_fails_is_told(health: Health, at: Progress, error: Lo
             "network",
             NetworkShown([peer("p")], network_stats(bootstrap={"/ip4/1.2.3.4/tcp/1": "wrong_peer_id"})),
             "bootstrap_wrong_peer",
+        ),
+        (
+            "network",
+            NetworkShown([peer("p")], network_stats(outside=Outside(False, ("1.2.3.4",), 0, 2))),
+            "not_reachable",
         ),
     ],
 )

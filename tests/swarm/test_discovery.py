@@ -208,7 +208,10 @@ async def test_addresses_that_worked_are_told_before_those_that_are_claimed(nurs
     for number in (3, 4):
         await Node(number, [node.address], limits=NetworkLimits(peers_wanted=1)).start(nursery)
     discovery = node.service._discovery
-    await until(lambda: len(discovery._claimed) == 3 and first.peer_id in discovery._proven)
+    peers = discovery._whereabouts._peers
+    await until(
+        lambda: sum(peer.claimed is not None for peer in peers.values()) == 3 and peers[first.peer_id].dialled
+    )
     # when the third asks
     asker = next(peer for peer in discovery._network.connections if str(peer) != first.peer_id)
     told = discovery._known_to(asker)

@@ -58,6 +58,25 @@ def test_an_agent_that_is_no_text_is_passed_over(agent):
     assert exchange.decode_body(b"\x82\xa9addresses\x90\xa5agent" + agent).agent == ""
 
 
+@pytest.mark.parametrize("reached", [True, False, None])
+def test_how_the_asker_is_seen_comes_back(reached):
+    you = exchange.You("1.2.3.4", reached)
+    assert exchange.decode_body(exchange.encode_frame([], you)[2:]).you == you
+
+
+@pytest.mark.parametrize(
+    "you",
+    [None, 1, "1.2.3.4", [], {}, {"reached": True}, {"host": "example.org"}, {"host": 7}, {"host": "1" * 99}],
+)
+def test_a_view_of_another_shape_is_passed_over(you):
+    assert exchange.decode_body(msgpack.packb({"addresses": [], "you": you})).you is None
+
+
+def test_a_view_may_leave_out_what_it_does_not_know():
+    body = msgpack.packb({"addresses": [], "you": {"host": "1.2.3.4", "reached": "yes", "more": 1}})
+    assert exchange.decode_body(body).you == exchange.You("1.2.3.4", None)
+
+
 def test_an_agent_cannot_reach_a_terminal_unescaped():
     body = msgpack.packb({"addresses": [], "agent": "\x1b[2J" + "x" * 500})
     agent = exchange.decode_body(body).agent

@@ -4,7 +4,7 @@ import pytest
 
 from swarmd.protocol.signing import Identity
 from swarmd.swarm.addresses import PeerAddress, parse
-from swarmd.swarm.hearsay import acceptable, believable, voice
+from swarmd.swarm.hearsay import AT_HOME_MAX, acceptable, at_home, believable, voice
 from tests.swarm.nodes import seed
 
 ID = Identity.from_seed(seed(1)).peer_id
@@ -32,6 +32,39 @@ def at(host: str, peer_id: str = ID, port: int = 4810) -> PeerAddress:
 )
 def test_a_peer_is_believed_only_about_itself(claim, believed):
     assert believable([claim], ID, "10.0.0.7") == believed
+
+
+def test_addresses_at_home_are_a_peers_own_and_few():
+    home = [at(f"/ip4/192.168.1.{number}") for number in range(1, 9)]
+    others = [
+        at("/ip4/9.9.9.9"),  # everybody may know it
+        at("/ip4/127.0.0.1"),
+        at("/ip4/169.254.1.1"),
+        at("/ip4/192.168.1.9", OTHER),
+        at("/ip4/192.168.1.9", port=1023),
+        at("/dns4/router.example"),
+    ]
+    assert at_home([*others, *home], ID) == home[:AT_HOME_MAX]
+
+
+@pytest.mark.parametrize(
+    ("hint", "teller", "taken"),
+    [
+        ("/ip4/192.168.1.7", "9.9.9.9", True),
+        ("/ip4/127.0.0.1", "9.9.9.9", False),
+        ("/ip4/169.254.169.254", "9.9.9.9", False),
+        ("/ip4/192.168.1.7", "10.0.0.7", True),
+    ],
+)
+def test_a_peer_that_we_dialled_may_name_our_own_network(hint, teller, taken):
+    def takes(near: bool, public: bool) -> bool:
+        return acceptable(
+            at(hint), teller, is_near=lambda host: near, own_is_public=public, teller_dialled=True
+        )
+
+    assert takes(True, False) is taken
+    assert not takes(False, False)  # a network that is not ours
+    assert not takes(True, True)
 
 
 def test_nobody_is_believed_to_be_at_an_address_that_has_no_network():

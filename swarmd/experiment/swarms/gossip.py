@@ -7,7 +7,16 @@ from collections import Counter
 from collections.abc import Callable
 
 from swarmd.clients.events import Accepted
-from swarmd.clients.network import Accusation, NetworkInfo, NetworkOps, NetworkStats, Peer, Reach, Traffic
+from swarmd.clients.network import (
+    Accusation,
+    NetworkInfo,
+    NetworkOps,
+    NetworkStats,
+    Outside,
+    Peer,
+    Reach,
+    Traffic,
+)
 from swarmd.errors import LocalError
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import VERDICT_OF, Verdict, validate
@@ -89,6 +98,7 @@ class GossipPort(NetworkOps):
             heartbeat_lag_s=0.0,
             num_tasks=0,
             bootstrap={},
+            outside=Outside.unknown(),
             others={
                 "peers": num_others,
                 **{name: self.counters[name] for name in ("published", "published_bytes", "publish_refused")},

@@ -1,0 +1,1 @@
+"""Nodes at home: network namespaces with routers between them. `make homes`."""
