@@ -37,8 +37,8 @@ class Traffic(NamedTuple):
         bytes_in, bytes_out: of all connections, encryption and framing included.
         num_duplicates: messages that came again, through another peer.
         dials: how our own dials ended, by reason.
-        refused: inbound connections turned away: all places taken (`full`), those of its address taken (`address`), or it failed to
-            become a connection (`failed`).
+        refused: inbound connections turned away: all places taken (`full`), those of its address or network taken (`address`), or
+            it failed to become a connection (`failed`); and those closed because a newcomer took the place (`evicted`).
     """
 
     bytes_in: int

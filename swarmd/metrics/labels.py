@@ -23,7 +23,14 @@ DISCARD_REASONS = (
 # Why a batch of another author was not scored: a ban, or which of `swarmd.trust.quotas.QUOTAS` it was over.
 TRUST_DROPS = ("banned", "bytes", "tokens", "cpu")
 # `swarmd.trust.evidence.Evidence`.
-TRUST_EVIDENCE = ("forwarded_reject", "signed_reject", "broken_rpc", "forbidden_syscall", "forged_reply")
+TRUST_EVIDENCE = (
+    "forwarded_reject",
+    "signed_reject",
+    "broken_rpc",
+    "control_flood",
+    "forbidden_syscall",
+    "forged_reply",
+)
 PUBLISH_RESULTS = ("ok", "no_peers", "failed")
 SAVE_RESULTS = ("ok", "failed")
 # The local listeners, and `swarmd.control.http.End`.
@@ -55,8 +62,8 @@ DIALS = (
     "banned",
     "failed",
 )
-# `swarmd.swarm.stats.REFUSALS`: why an inbound connection did not come to be.
-REFUSALS = ("full", "address", "failed")
+# `swarmd.swarm.stats.REFUSALS`: why an inbound connection did not come to be, or had to go.
+REFUSALS = ("full", "address", "failed", "evicted")
 VERDICTS = ("accept", "ignore", "reject")
 SIGNALS = ("informative", "uninformative")
 BANNED_BY = ("points", "operator")

@@ -33,7 +33,7 @@ class SwarmMetrics(Series):
         self.dials = self._counter("p2p_dials", "Own dials, by how they ended.", result=DIALS)
         self.refused_inbound = self._counter(
             "p2p_refused",
-            "Inbound connections turned away: no place left, too many of one address, or no handshake.",
+            "Inbound connections turned away: no place left, too many of one address, no handshake; or closed for a newcomer.",
             why=REFUSALS,
         )
         self.dialled_back = self._gauge(

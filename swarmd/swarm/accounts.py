@@ -1,5 +1,6 @@
 """Accounts of forwarders: what each sent, with what verdict, and how fast it may send. Budgets of the work that authors make."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,12 +26,13 @@ _SIGNED = SIGNED_RULES | {"accepted", "body_blocks"}
 
 @dataclass
 class Account:
-    """One forwarder; `bucket` holds the messages it may still send at once."""
+    """One forwarder; `bucket` holds the messages it may still send at once, `gave_at` is when its last one was accepted."""
 
     bucket: Bucket
     accepted: int = 0
     ignored: int = 0
     rejected: int = 0
+    gave_at: float = -math.inf
 
 
 class Accounts:
@@ -52,6 +54,11 @@ class Accounts:
 
     def allow(self, account: Account, now: float) -> bool:
         return account.bucket.take(1, now)
+
+    def gave_at(self, peer_id: str) -> float:
+        """When this peer last brought an accepted message."""
+        account = self._by_peer.get(peer_id)
+        return account.gave_at if account else -math.inf
 
     def get(self, peer_id: str) -> Account | None:
         return self._by_peer.get(peer_id)

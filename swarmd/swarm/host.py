@@ -29,6 +29,7 @@ from swarmd.swarm import hardening
 from swarmd.swarm.addresses import ListenAddress
 from swarmd.swarm.nets import plain
 from swarmd.swarm.notifee import Notifee
+from swarmd.swarm.places import Places
 from swarmd.swarm.streams import StreamKeeper
 
 # The mesh of one topic: 6 peers, no fewer than 5, no more than 12 (twice D, else fresh swarms grow orphans): the
@@ -49,7 +50,9 @@ class NetworkLimits:
     """Limits on connections and their messages; the defaults fit a home node in a public swarm."""
 
     inbound_max: int = 100  # live inbound connections: about 2 MB each
-    inbound_per_ip_max: int = 8  # a household or an office behind one address
+    # Of one address, a household or an office, and of one /24 or /48; while half of the places are taken.
+    inbound_per_ip_max: int = 8
+    inbound_per_net_max: int = 32
     pending_max: int = 64  # handshakes in progress
     pending_per_ip_max: int = 4
     connections_max: int = 150
@@ -69,6 +72,7 @@ class Stack:
     gossipsub: hardening.HardenedGossipSub
     host_counters: hardening.Counters
     listen: ListenAddress
+    places: Places
     streams: StreamKeeper
     sockets: "_OpenConnections"
 
@@ -138,25 +142,24 @@ def build(
     network = host.get_network()
     network.retry_config = RetryConfig(max_retries=0)  # our own loop backs off
     hardening.dial_named_addresses_only(host)
-    # All peers of a swarm on one machine share an address; there the caps per address would be caps on the swarm.
-    per_ip = (
-        (limits.inbound_max, limits.pending_max)
-        if listen.is_loopback
-        else (limits.inbound_per_ip_max, limits.pending_per_ip_max)
-    )
-    counters = hardening.harden_host(
-        host,
-        inbound_max=limits.inbound_max,
-        inbound_per_ip_max=per_ip[0],
-        pending_max=limits.pending_max,
-        pending_per_ip_max=per_ip[1],
-    )
+    places = _places(limits, same_ip_is_normal=listen.is_loopback)
+    counters = hardening.harden_host(host, places)
     gossipsub = hardening.HardenedGossipSub(**_gossipsub_options(same_ip_is_normal=listen.is_loopback))
     pubsub = hardening.HardenedPubsub(host, gossipsub, allowed_topics={topic}, **PUBSUB_OPTIONS)
     sockets, streams = _OpenConnections(), StreamKeeper(network, pubsub)
     network.register_notifee(sockets)
     network.register_notifee(streams)
-    return Stack(host, pubsub, gossipsub, counters, listen, streams, sockets)
+    return Stack(host, pubsub, gossipsub, counters, listen, places, streams, sockets)
+
+
+def _places(limits: NetworkLimits, *, same_ip_is_normal: bool) -> Places:
+    """All peers of a swarm on one machine share an address; there the caps per address would be caps on the swarm."""
+    live, pending = limits.inbound_max, limits.pending_max
+    if same_ip_is_normal:
+        return Places(live, live, live, pending, pending)
+    return Places(
+        live, limits.inbound_per_ip_max, limits.inbound_per_net_max, pending, limits.pending_per_ip_max
+    )
 
 
 def _announced(listen: ListenAddress, announce: str | None) -> list[multiaddr.Multiaddr] | None:
@@ -201,7 +204,7 @@ def _score(*, same_ip_is_normal: bool) -> ScoreParams:
         p5_behavior_penalty_threshold=2.0,
         p5_behavior_penalty_decay=0.99,
         p7_ip_colocation_weight=0.0 if same_ip_is_normal else 5.0,
-        p7_ip_colocation_threshold=8,
+        p7_ip_colocation_threshold=20,  # an office or a laboratory behind one address; one machine's places are bounded (`places`)
         gossip_threshold=-40.0,
         publish_threshold=-80.0,
         graylist_threshold=-160.0,

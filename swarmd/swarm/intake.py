@@ -21,7 +21,7 @@ from swarmd.swarm import hardening
 from swarmd.swarm.accounts import Accounts, Accusations, AuthorBudgets
 from swarmd.swarm.gate import Gate
 from swarmd.swarm.host import NetworkLimits
-from swarmd.trust.evidence import blame
+from swarmd.trust.evidence import Evidence, blame
 from swarmd.trust.peer_key import key_of_multihash, peer_id_of_key
 
 
@@ -83,14 +83,14 @@ class Intake:
             # Its bringer may be honest: no ban of ours holds elsewhere. Marked as seen, or every neighbour would offer it again.
             self._counters["banned_messages"] += 1
             return hardening.Verdict.IGNORE
-        account.accepted += 1
+        account.accepted, account.gave_at = account.accepted + 1, trio.current_time()
         self._accepted(Accepted(data, peer_id, author_connected=peer_id_of_key(author) in self._connected))
         return hardening.Verdict.ACCEPT
 
-    def broken_rpc(self, sender: ID) -> None:
-        """An RPC of this peer was out of bounds, whatever messages were in it."""
+    def accused(self, sender: ID, evidence: Evidence) -> None:
+        """This peer made an RPC that no honest one makes, whatever messages were in it."""
         self.accounts.of(str(sender), trio.current_time()).rejected += 1
-        self.accusations.add([(key_of_multihash(sender.to_bytes()), "broken_rpc")])
+        self.accusations.add([(key_of_multihash(sender.to_bytes()), evidence)])
 
     def _outcome(self, data: bytes, received_ms: int) -> Outcome | None:
         """The rules' outcome; None where the author has had its share of our time."""

@@ -133,7 +133,8 @@ class NetworkService(NetworkOps):
         """One life of the libp2p objects; returns when a service stopped without an error."""
         stack = build(self._seed, self._listen, self._announce, self._limits, self._manifest.topic)
         stack.pubsub.set_validator(self._manifest.topic, self._verdict)
-        stack.pubsub.accuse = self._intake.broken_rpc
+        stack.places.gave_at = self._intake.accounts.gave_at
+        stack.pubsub.accuse = self._intake.accused
         stack.pubsub.blacklisted_peers = self._gate.ids
         stack.host.get_network().register_notifee(self._connections)
         self._gate.watch(stack.host.get_network())

@@ -18,8 +18,13 @@ COUNTERS = (
     "exchange_asked", "exchange_answered", "exchange_failed", "exchange_busy",
     "exchange_hints_refused", "exchange_hints_failed", "knocks_answered", "knocks_vain",
 )  # fmt: skip
-# Why an inbound connection did not come to be, by the host's counter.
-REFUSALS = {"full": "inbound_refused_full", "address": "inbound_refused_ip", "failed": "inbound_failed"}
+# Why an inbound connection did not come to be, or had to make way, by the host's counter.
+REFUSALS = {
+    "full": "inbound_refused_full",
+    "address": "inbound_refused_ip",
+    "failed": "inbound_failed",
+    "evicted": "inbound_evicted",
+}
 
 
 def stats_of(

@@ -3,7 +3,8 @@
 Only what is conclusive counts:
 
 - An honest node judges before it forwards, so it never hands over a message that a rule REJECTs.
-- An honest node sends no RPC out of the bounds of `proto/NETWORK.md`.
+- An honest node sends no RPC out of the bounds of `proto/NETWORK.md`, and no more GRAFTs, PRUNEs and subscriptions than stand
+  there.
 - An honest author signs nothing that a rule rejects in its own swarm.
 - An honest model's text does not take a scorer over.
 
@@ -18,7 +19,9 @@ from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import RULES, VERDICT_OF, Verdict
 from swarmd.protocol.wire import WireError, decode_message
 
-Evidence = Literal["forwarded_reject", "signed_reject", "broken_rpc", "forbidden_syscall", "forged_reply"]
+Evidence = Literal[
+    "forwarded_reject", "signed_reject", "broken_rpc", "control_flood", "forbidden_syscall", "forged_reply"
+]
 
 POINTS: Final[MappingProxyType[Evidence, float]] = MappingProxyType(
     {
@@ -29,6 +32,8 @@ POINTS: Final[MappingProxyType[Evidence, float]] = MappingProxyType(
         "signed_reject": 20.0,
         # The peer itself made the RPC that cannot be read or has a field out of bounds; ten are a ban.
         "broken_rpc": 10.0,
+        # RPCs of the peer itself, past what its own upkeep of the mesh can need; ten are a ban.
+        "control_flood": 10.0,
         # A text tried to leave the scorer; four batches are a ban. If our own sandbox errs, one odd text bans nobody.
         "forbidden_syscall": 25.0,
         "forged_reply": 25.0,

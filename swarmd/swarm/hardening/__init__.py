@@ -53,7 +53,7 @@ from swarmd.swarm.hardening.counters import Counters
 from swarmd.swarm.hardening.gossipsub import HardenedGossipSub
 from swarmd.swarm.hardening.handler_isolation import isolate_handlers
 from swarmd.swarm.hardening.identify import bound_identify
-from swarmd.swarm.hardening.inbound_limit import InboundPlaces, limit_inbound
+from swarmd.swarm.hardening.inbound_limit import limit_inbound
 from swarmd.swarm.hardening.listeners import assert_listening, close_listeners, install_exclusive_listeners
 from swarmd.swarm.hardening.muxer import install_muxer, muxer_options
 from swarmd.swarm.hardening.own_dials import dial_named_addresses_only
@@ -63,6 +63,7 @@ from swarmd.swarm.hardening.security import security_options
 from swarmd.swarm.hardening.silent_peers import close_silent, note_what_is_heard
 from swarmd.swarm.hardening.stream_names import install_bounded_names
 from swarmd.swarm.hardening.wire_bytes import count_bytes
+from swarmd.swarm.places import Places
 
 __all__ = [
     "Counters",
@@ -87,6 +88,7 @@ HOST_COUNTERS = (
     "inbound_refused_full",
     "inbound_refused_ip",
     "inbound_failed",
+    "inbound_evicted",
     "handler_error",
     "close_error",
     "identify_failed",
@@ -113,22 +115,13 @@ def install_once() -> None:
     silence_libp2p()
 
 
-def harden_host(
-    host: IHost, *, inbound_max: int, inbound_per_ip_max: int, pending_max: int, pending_per_ip_max: int
-) -> Counters:
-    """Harden one host, before `host.run()`; returns its counters, which keep counting.
-
-    Args:
-        inbound_max: live inbound connections in all; inbound_per_ip_max: of one address.
-        pending_max: handshakes under way in all; pending_per_ip_max: of one address.
-    """
+def harden_host(host: IHost, places: Places) -> Counters:
+    """Harden one host, before `host.run()`; returns its counters, which keep counting."""
     counters = Counters(HOST_COUNTERS)
     isolate_handlers(host, counters)
     bound_identify(host, counters)
     note_what_is_heard(host)
-    limit_inbound(
-        host, InboundPlaces(inbound_max, inbound_per_ip_max, pending_max, pending_per_ip_max), counters
-    )
+    limit_inbound(host, places, counters)
     install_muxer(host, counters)
     count_bytes(host, counters)
     return counters

@@ -1,7 +1,7 @@
 """T16: PRUNE and GRAFT in stock.
 
 - A pruner notes no back-off for itself, grafts the peer again on its next beat, and is punished for it.
-- A refused GRAFT prolongs the back-off. A GRAFT refused for a full mesh sets none, so each further one is answered.
+- A refused GRAFT prolongs the back-off. A GRAFT refused for a full mesh sets none. Each is answered, however many come.
 - PRUNEs for made-up topics are stored for ever (300,000 of them: 91 MB), with back-offs of up to 2^63 s.
 - A node that does no peer exchange dials the addresses in a PRUNE.
 """
@@ -12,12 +12,15 @@ from libp2p.peer.id import ID
 from libp2p.pubsub.gossipsub import GossipSub
 from libp2p.pubsub.pb import rpc_pb2
 
+from swarmd.recent import Recent
 from swarmd.swarm.hardening.heartbeat import SteadyHeartbeat
 
 BACK_OFF_S_MAX = 3600
 # Both ends count whole seconds; the pruner waits a little longer so that it never comes early.
 SLACK_S = 2
 EARLY_GRAFT_PENALTY = 0.1
+# Peers and topics whose last refusal is remembered.
+REFUSED_MAX = 1024
 
 
 class MutualBackOff(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
@@ -27,6 +30,7 @@ class MutualBackOff(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
         # 20 s instead of 60: a small swarm has few other peers to fill its mesh with meanwhile.
         settings.setdefault("prune_back_off", 20)
         super().__init__(*args, **settings)
+        self._refused: Recent[tuple[ID, str], float] = Recent(REFUSED_MAX)
 
     def mesh_heartbeat(self) -> tuple[dict[ID, list[str]], dict[ID, list[str]]]:
         """Expel peers with a negative score, do stock's mesh upkeep, and note a back-off for every pruned peer."""
@@ -65,11 +69,13 @@ class MutualBackOff(SteadyHeartbeat, GossipSub):  # type: ignore[misc]
             or sender_peer_id in self.direct_peers
             or self.scorer.score(sender_peer_id, [topic]) < 0
         ):
-            if (
-                not early
-            ):  # a refusal counts from now on: without it every further GRAFT would be answered, for nothing
+            # Once a back-off: a peer that goes on is told nothing new, and an answer costs more than the question.
+            if not early:
                 self._add_back_off(sender_peer_id, topic, False)
-            await self.emit_prune(topic, sender_peer_id, self.do_px, False)
+            until_s = self.back_off[topic][sender_peer_id]
+            if self._refused.get((sender_peer_id, topic)) != until_s:
+                self._refused[sender_peer_id, topic] = until_s
+                await self.emit_prune(topic, sender_peer_id, self.do_px, False)
             return
         mesh.add(sender_peer_id)
         self._notify_mesh_peer_added(sender_peer_id, topic)

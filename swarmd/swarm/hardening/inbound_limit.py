@@ -1,12 +1,9 @@
 """T3: py-libp2p holds a token of its inbound limit until the *host* ends: after 250 connections in its life a node accepts no more.
 
-The replacement counts live connections and frees a place when its connection ends. It bounds handshakes and connections by
-address, so that one machine cannot take all places: idle sockets would block each place for 10 s at a time. In IPv6 a /64 counts
-as one address, because every machine has 2^64 addresses.
+The replacement counts live connections and frees a place when its connection ends. Who may come in, and who leaves for it, is in
+`swarmd.swarm.places`.
 """
 
-from collections import Counter
-from dataclasses import dataclass, field
 from types import MethodType
 
 import trio
@@ -17,63 +14,54 @@ from multiaddr import Multiaddr
 
 from swarmd.swarm.hardening.counters import Counters, contained
 from swarmd.swarm.hardening.wire_bytes import remote_address
-from swarmd.swarm.nets import machine_of, plain
+from swarmd.swarm.nets import plain
+from swarmd.swarm.places import Places
+
+CLOSE_S_MAX = 1.0
 
 
-@dataclass
-class InboundPlaces:
-    """Who may come in: live connections and handshakes under way, in all and per address. Pure bookkeeping."""
-
-    inbound_max: int
-    inbound_per_ip_max: int
-    pending_max: int
-    pending_per_ip_max: int
-    live: Counter[str] = field(default_factory=Counter)
-    pending: Counter[str] = field(default_factory=Counter)
-
-    def refusal(self, ip: str) -> str | None:
-        """Why a connection from this address must be turned away: the counter's name, or None if it may come in."""
-        if self.live.total() >= self.inbound_max or self.pending.total() >= self.pending_max:
-            return "inbound_refused_full"
-        if self.live[ip] >= self.inbound_per_ip_max or self.pending[ip] >= self.pending_per_ip_max:
-            return "inbound_refused_ip"
-        return None
-
-
-def _release(places: Counter[str], ip: str) -> None:
-    places[ip] -= 1
-    if places[ip] <= 0:  # addresses of the whole internet would pile up otherwise
-        del places[ip]
-
-
-def limit_inbound(host: IHost, places: InboundPlaces, counters: Counters) -> None:
+def limit_inbound(host: IHost, places: Places, counters: Counters) -> None:
     """Replace the host's inbound handler by one that gives places back.
 
-    Counts `inbound_accepted`, `inbound_refused_full`, `inbound_refused_ip`, `inbound_failed`.
+    Counts `inbound_accepted`, `inbound_refused_full`, `inbound_refused_ip`, `inbound_failed`, `inbound_evicted`.
     """
 
     async def handle(network: INetworkService, socket: IRawConnection, listen_address: Multiaddr) -> None:
         remote = remote_address(socket)
-        ip = machine_of(plain(remote[0])) if remote else "unknown"
-        refusal = places.refusal(ip)
+        ip = plain(remote[0]) if remote else "unknown"
+        refusal = places.refusal(ip, trio.current_time())
         if refusal is not None:
             counters.count(refusal)
             await _close(socket, counters)
             return
-        places.pending[ip] += 1
+        places.begin(ip)
         try:
             muxed = await _upgrade(network, socket, listen_address, counters)
         finally:
-            _release(places.pending, ip)
+            places.end(ip)
         if muxed is None:
             await _close(socket, counters)
             return
+        if len(places.guests) >= places.inbound_max and not await make_way(ip):
+            counters.count("inbound_refused_full")
+            await _close(muxed, counters)
+            return
         counters.count("inbound_accepted")
-        places.live[ip] += 1
+        places.enter(muxed, str(muxed.peer_id), ip, trio.current_time())
         try:
             await muxed.event_closed.wait()  # stock waits for the end of the host
         finally:
-            _release(places.live, ip)
+            places.leave(muxed)
+
+    async def make_way(ip: str) -> bool:
+        now = trio.current_time()
+        guest = places.to_evict(ip, now)
+        if guest is None:
+            return False
+        places.evict(guest, now)
+        counters.count("inbound_evicted")
+        await _close(guest, counters)
+        return True
 
     network = host.get_network()
     network._handle_inbound_connection = MethodType(handle, network)
@@ -90,6 +78,6 @@ async def _upgrade(
     return None
 
 
-async def _close(socket: IRawConnection, counters: Counters) -> None:
-    with contained(counters, "close_error"), trio.move_on_after(1):
-        await socket.close()
+async def _close(connection: IRawConnection | Yamux, counters: Counters) -> None:
+    with contained(counters, "close_error"), trio.move_on_after(CLOSE_S_MAX):
+        await connection.close()

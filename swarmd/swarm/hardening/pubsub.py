@@ -26,6 +26,7 @@ PUBSUB_COUNTERS = (
     "misframed_rpc",
     "rpc_out_of_bounds",
     "graylisted",
+    "control_flood",
     "too_many_streams",
     "peer_closed",
     "peer_stalled",

@@ -4,6 +4,7 @@
 - each message starts a task, without a bound;
 - an oversized RPC registers the peer anew, so that an honest sender replays the same message in a tight loop;
 - nothing looks at an RPC's fields before the router acts on them;
+- GRAFTs, PRUNEs and subscriptions are acted on, and answered, however many come;
 - RPCs are taken as fast as they come (256 KiB of zero bytes are 262,144 RPCs).
 """
 
@@ -28,6 +29,7 @@ from swarmd.swarm.hardening.in_flight import InFlightPubsub
 from swarmd.swarm.hardening.rpc_bounds import OutOfBounds, check
 from swarmd.swarm.hardening.rpc_frames import FrameBuffer, Misframed
 from swarmd.swarm.hardening.sender_record import SenderRecordPubsub
+from swarmd.trust.evidence import Evidence
 
 Take = Callable[[rpc_pb2.Message], Awaitable[None]]
 
@@ -44,6 +46,9 @@ STRIKE_PEERS_MAX = 1000
 # CPU that a peer's RPCs may take before anything is validated: a twentieth of a core, and a tenth of a second at once. An honest
 # neighbour's 150 RPCs a second take a hundredth. A peer past its budget is not read for a second; nothing is lost.
 RPC_CPU_RATE, RPC_CPU_S_MAX = 0.05, 0.1
+# GRAFTs, PRUNEs and changes of subscription of one peer: every implementation sends at most one of each a beat and topic, and a
+# beat is a second. RPCs past that are dropped, and no honest peer sends them.
+CONTROL_RATE, CONTROL_MAX = 4.0, 100
 # CPU of an RPC beside the measured part: cutting it out of the stream, and the measuring.
 BESIDE_S = 20e-6
 # Pubsub streams that one peer opens: one, and a second while the connection of the first is dying.
@@ -59,12 +64,14 @@ class _Reading:
     """All pubsub streams of one peer share this."""
 
     budget: Bucket
+    control: Bucket
     slots: trio.Semaphore = field(default_factory=lambda: trio.Semaphore(VALIDATIONS_PER_PEER_MAX))
     num_streams: int = 0
 
     def is_over(self, now: float) -> bool:
         """Whether there is nothing left to remember: no stream, and all is paid for."""
-        return not self.num_streams and self.budget.holds(self.budget.burst, now)
+        both_full = self.budget.holds(self.budget.burst, now) and self.control.holds(self.control.burst, now)
+        return not self.num_streams and both_full
 
     @contextmanager
     def charged(self) -> Iterator[None]:
@@ -85,14 +92,14 @@ class _Reading:
 class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
     """Pubsub whose readers keep every fault inside the peer's own stream.
 
-    `accuse` is told of each RPC that no honest peer sends.
+    `accuse` is told of each RPC that no honest peer sends, and of what kind it is.
     """
 
     def __init__(self, *args: object, **settings: object) -> None:
         super().__init__(*args, **settings)
         self._strikes: Counter[ID] = Counter()
         self._readings: dict[ID, _Reading] = {}
-        self.accuse: Callable[[ID], None] = lambda peer: None
+        self.accuse: Callable[[ID, Evidence], None] = lambda peer, evidence: None
 
     async def continuously_read_stream(self, stream: INetStream) -> None:
         """Read until the stream ends; an RPC that cannot be read resets the stream, the third one closes the connection."""
@@ -114,7 +121,9 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
             now = trio.current_time()
             if len(self._readings) >= READINGS_MAX:
                 self._readings = {peer: one for peer, one in self._readings.items() if not one.is_over(now)}
-            self._readings[peer] = _Reading(Bucket.full(RPC_CPU_RATE, RPC_CPU_S_MAX, now))
+            self._readings[peer] = _Reading(
+                Bucket.full(RPC_CPU_RATE, RPC_CPU_S_MAX, now), Bucket.full(CONTROL_RATE, CONTROL_MAX, now)
+            )
         return self._readings[peer]
 
     async def _read(self, peer: ID, stream: INetStream, reading: _Reading) -> None:
@@ -147,6 +156,10 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
             rpc = rpc_pb2.RPC()
             rpc.ParseFromString(frame)
             check(rpc, self.allowed_topics)
+            if (num := num_controls(rpc)) and not reading.control.take(num, trio.current_time()):
+                self.counters.count("control_flood")
+                self.accuse(peer, "control_flood")
+                return
             if self.router.scorer.is_graylisted(peer, list(self.topic_ids)):
                 self.counters.count("graylisted")
                 return
@@ -180,7 +193,7 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
 
     async def _strike(self, peer: ID, stream: INetStream, error: Exception) -> None:
         self.counters.count("rpc_out_of_bounds" if isinstance(error, OutOfBounds) else "misframed_rpc")
-        self.accuse(peer)
+        self.accuse(peer, "broken_rpc")
         self.router.scorer.penalize_behavior(peer, 10.0)
         if len(self._strikes) >= STRIKE_PEERS_MAX:
             self._strikes.clear()
@@ -192,3 +205,8 @@ class ReaderPubsub(InFlightPubsub, SenderRecordPubsub):
             self.counters.count("peer_closed")
             with contained(self.counters, "reset_error"):
                 await self.host.get_network().close_peer(peer)
+
+
+def num_controls(rpc: rpc_pb2.RPC) -> int:
+    """GRAFTs, PRUNEs and changes of subscription in an RPC; of many changes of one RPC only the last is acted on."""
+    return len(rpc.control.graft) + len(rpc.control.prune) + bool(len(rpc.subscriptions))

@@ -20,6 +20,7 @@ from libp2p.utils import encode_varint_prefixed
 from multiaddr import Multiaddr
 
 from swarmd.swarm import hardening
+from swarmd.swarm.places import Places
 
 STOCK, HARDENED = "stock", "hardened"
 both = pytest.mark.parametrize("kind", [STOCK, HARDENED])
@@ -51,13 +52,7 @@ def make_host(
     if kind == STOCK:
         return new_host(key_pair=key_pair, **settings), None
     host = new_host(key_pair=key_pair, muxer_opt=hardening.muxer_options(), **settings)
-    counters = hardening.harden_host(
-        host,
-        inbound_max=inbound_max,
-        inbound_per_ip_max=50,
-        pending_max=50,
-        pending_per_ip_max=pending_per_ip_max,
-    )
+    counters = hardening.harden_host(host, Places(inbound_max, 50, 50, 50, pending_per_ip_max))
     return host, counters
 
 

@@ -106,6 +106,18 @@ async def test_a_graft_that_cannot_be_is_answered_by_a_prune(obstacle):
     assert control.prune[0].backoff == 20
 
 
+async def test_a_graft_is_refused_once_a_back_off(monkeypatch):
+    node, (peer,) = with_peers(HARDENED, 1)
+    node.router.mesh[TOPIC].clear()
+    node.router.back_off[TOPIC] = {peer: int(time.time()) + 5}
+    for _ in range(50):
+        await node.router.handle_graft(rpc_pb2.ControlGraft(topicID=TOPIC), peer)
+    assert len(node.sent) == 1
+    node.router.back_off[TOPIC] = {peer: int(time.time()) + 9}  # another one
+    await node.router.handle_graft(rpc_pb2.ControlGraft(topicID=TOPIC), peer)
+    assert len(node.sent) == 2
+
+
 async def test_a_graft_for_an_unknown_topic_is_not_worth_an_answer():
     node, (peer,) = with_peers(HARDENED, 1)
     await node.router.handle_graft(rpc_pb2.ControlGraft(topicID="other topic"), peer)

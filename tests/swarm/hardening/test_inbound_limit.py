@@ -1,5 +1,7 @@
 """T3: places for inbound connections. The limit of 250 is lowered to 3, so that the test need not make 250 connections."""
 
+import contextlib
+
 import pytest
 import trio
 import trio.testing
@@ -7,7 +9,6 @@ from libp2p.network.exceptions import SwarmException
 from libp2p.peer.peerinfo import PeerInfo
 
 from swarmd.swarm.hardening import inbound_limit
-from swarmd.swarm.hardening.inbound_limit import InboundPlaces
 from tests.swarm.hardening.kit import ANY_PORT, HARDENED, LONG_S, SHORT_S, STOCK, becomes, both, make_host
 
 PLACES = 3
@@ -43,24 +44,6 @@ async def test_idle_sockets_of_one_address_are_turned_away():
         for socket in sockets:
             await socket.aclose()
         assert await becomes(lambda: counters["inbound_failed"] == 2)
-
-
-@pytest.mark.parametrize(
-    ("live", "pending", "refusal"),
-    [
-        ({}, {}, None),
-        ({"a": 1, "b": 3}, {}, "inbound_refused_full"),
-        ({}, {"b": 3}, "inbound_refused_full"),
-        ({"a": 2}, {}, "inbound_refused_ip"),
-        ({}, {"a": 2}, "inbound_refused_ip"),
-        ({"b": 2}, {"b": 2}, None),
-    ],
-)
-def test_who_may_come_in(live, pending, refusal):
-    places = InboundPlaces(4, 2, 3, 2)
-    places.live.update(live)
-    places.pending.update(pending)
-    assert places.refusal("a") == refusal
 
 
 async def test_a_place_is_free_again_after_a_failed_handshake():
@@ -110,3 +93,22 @@ async def test_a_machine_is_bounded_whichever_of_its_addresses_it_comes_from(hos
 
 async def mute(*args):
     await trio.sleep_forever()
+
+
+async def test_a_newcomer_takes_the_place_of_one_that_gives_nothing(monkeypatch):
+    """Which one leaves is made up: all of loopback is one network."""
+    host, counters = make_host(HARDENED, inbound_max=2)
+    guests = [make_host(HARDENED)[0] for _ in range(3)]
+    places = inbound_limit.Places(2, 50, 50, 50, 50)
+    monkeypatch.setattr(places, "to_evict", lambda ip, now: next(iter(places.guests)))
+    inbound_limit.limit_inbound(host, places, counters)
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(host.run(listen_addrs=[ANY_PORT]))
+        for guest in guests:
+            await stack.enter_async_context(guest.run(listen_addrs=[ANY_PORT]))
+            await guest.connect(PeerInfo(host.get_id(), host.get_addrs()))
+        connected = host.get_network().connections
+        assert await becomes(lambda: set(connected) == {guest.get_id() for guest in guests[1:]})
+        assert await becomes(lambda: not guests[0].get_network().get_connections(host.get_id()))
+        assert await becomes(lambda: counters["inbound_accepted"] == 3)
+    assert counters["inbound_evicted"] == 1

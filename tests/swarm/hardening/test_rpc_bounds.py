@@ -131,11 +131,11 @@ async def test_a_message_of_many_topics_is_passed_on_by_stock_alone(kind):
 async def test_every_field_out_of_bounds_is_a_strike(past):
     async with running(HARDENED, allowed_topics={TOPIC}) as victim, running(HARDENED) as peer:
         accused = []
-        victim.pubsub.accuse = accused.append
+        victim.pubsub.accuse = lambda *found: accused.append(found)
         await connect_in_topic(victim, peer)
         await send_rpc(peer, victim, rpc_pb2.RPC(**past))
         assert await becomes(lambda: victim.pubsub.counters["rpc_out_of_bounds"] == 1)
-        assert accused == [peer.peer_id]
+        assert accused == [(peer.peer_id, "broken_rpc")]
 
 
 def test_the_bounds_hold_what_a_node_itself_asks_for():

@@ -124,6 +124,54 @@ async def test_a_graylisted_peers_rpcs_are_not_handled():
         assert not handled
 
 
+@pytest.mark.parametrize(
+    ("flood", "num_honest"),
+    [
+        ({"control": {"graft": [{"topicID": TOPIC}] * 4}}, rpc_reader.CONTROL_MAX // 4),
+        ({"control": {"prune": [{"topicID": TOPIC}] * 4}}, rpc_reader.CONTROL_MAX // 4),
+        (
+            {
+                "subscriptions": [
+                    {"subscribe": False, "topicid": TOPIC},
+                    {"subscribe": True, "topicid": TOPIC},
+                ]
+            },
+            rpc_reader.CONTROL_MAX,
+        ),
+    ],
+    ids=["graft", "prune", "subscriptions"],
+)
+async def test_a_flood_of_control_is_dropped_and_told(flood, num_honest):
+    async with running(HARDENED) as victim, running(HARDENED) as peer:
+        accused, num_handled, one = [], 0, reading()
+        victim.pubsub.accuse = lambda *found: accused.append(found)
+        await connect_in_topic(victim, peer)
+
+        def handled(*arguments):
+            nonlocal num_handled
+            num_handled += 1
+
+        async def handled_rpc(*arguments):
+            handled()
+
+        victim.pubsub.handle_subscription = handled
+        victim.router.handle_rpc = handled_rpc
+        frame = rpc_pb2.RPC(**flood).SerializeToString()
+        for _ in range(num_honest + 50):
+            await victim.pubsub._handle_frame(peer.peer_id, frame, one, None)
+        assert num_honest <= num_handled < num_honest + 50
+        assert set(accused) == {(peer.peer_id, "control_flood")}
+        assert victim.pubsub.counters["control_flood"] == len(accused) == num_honest + 50 - num_handled
+
+
+async def test_what_a_beat_needs_is_never_a_flood(autojump_clock):
+    """One GRAFT and one PRUNE a second, for an hour."""
+    control = Bucket.full(rpc_reader.CONTROL_RATE, rpc_reader.CONTROL_MAX, trio.current_time())
+    for _ in range(3600):
+        assert control.take(2, trio.current_time())
+        await trio.sleep(1)
+
+
 async def test_a_peer_has_no_more_than_four_streams():
     async with running(HARDENED) as victim, running(HARDENED) as peer:
         await connect(peer, victim)
@@ -179,7 +227,11 @@ async def test_tiny_rpcs_are_charged_though_each_takes_nearly_nothing():
 
 def reading(rate=rpc_reader.RPC_CPU_RATE):
     """What a peer's streams share, with nothing read yet."""
-    return rpc_reader._Reading(Bucket.full(rate, rpc_reader.RPC_CPU_S_MAX, trio.current_time()))
+    now = trio.current_time()
+    return rpc_reader._Reading(
+        Bucket.full(rate, rpc_reader.RPC_CPU_S_MAX, now),
+        Bucket.full(rpc_reader.CONTROL_RATE, rpc_reader.CONTROL_MAX, now),
+    )
 
 
 async def test_a_slow_validator_slows_the_reader_down_and_loses_nothing():
