@@ -6,7 +6,7 @@ SEED ?= 0
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: help demo gpu experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest homes chaos corruption stops soak attack sybils fuzz fuzz-http clean
+.PHONY: help demo gpu experiment-smoke experiment-laptop test test-slow test-gpu lint check format count docs tiny bench-gossip bench-daemon bench-update bench-generate bench-round bench-checkpoint bench-ingest homes siege chaos corruption stops soak attack sybils fuzz fuzz-http clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -63,6 +63,9 @@ bench-gossip: $(VENV)/.dev ## 32 KiB messages against stock py-libp2p, on loopba
 
 homes: $(VENV)/.dev ## two homes behind routers and public nodes, in network namespaces (root, nft): who hears whom, and how it looks from outside
 	@$(BIN)/python -m tests.homes
+
+siege: $(VENV)/.dev ## a public node under squatters and floods, in network namespaces (root, nft): newcomers, delays, bans
+	@$(BIN)/python -m tests.homes.siege
 
 bench-daemon: $(VENV)/.dev ## the daemon's loop lag and CPU share while updates keep the cores busy
 	@$(BIN)/python -m tests.bench.bench_daemon

@@ -5,47 +5,20 @@ Prints what each step took, the paths between the nodes and how each looks from 
 
 import argparse
 import itertools
-import json
-import subprocess
 import sys
 import time
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
+from tests.homes.process import Node
 from tests.homes.world import MASQUERADE, Machine, World, can_make, world
 
 PATIENCE_S = 90.0
+OFFICE = 16
+# The least that the mesh wants (`swarmd.swarm.host.DEGREE_LOW`).
+MESH_MIN = 5
 # Whether the nodes of a home hear each other's multicast, or only the public node can tell them of each other.
 HOMES = ("multicast", "silent")
 NAMES = {1: "P", 2: "Q", 3: "A1", 4: "A2", 5: "B1", 6: "B2"}
-
-
-class Node:
-    """A process of `tests.homes.node` on a machine."""
-
-    def __init__(self, number: int, machine: Machine, home: str, bootstrap: list[str]) -> None:
-        command = [*machine.inside, sys.executable, "-m", "tests.homes.node", str(number), home, *bootstrap]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.number, self.name, self.host = number, NAMES[number], machine.host
-        self.peer_id = str(self._answer()["address"]).rsplit("/", 1)[1]
-        self.address = f"/ip4/{machine.host}/tcp/4810/p2p/{self.peer_id}"
-
-    def look(self) -> dict[str, Any]:
-        """What it heard since the last look, by number of the author; its peers; its counts."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.name} ended")
-        return dict(json.loads(line))
 
 
 def all_hear(step: str, groups: list[list[Node]]) -> bool:
@@ -95,7 +68,7 @@ def paths(nodes: list[Node], ids: dict[str, str]) -> None:
 def nothing_configured(net: World) -> bool:
     """Two machines of one home that were told nothing of each other, nor of anybody."""
     nodes = [
-        Node(number, machine, "multicast", []) for number, machine in enumerate(net.home(13, 2), start=3)
+        Node(NAMES[number], number, machine, []) for number, machine in enumerate(net.home(13, 2), start=3)
     ]
     try:
         return all_hear("two at home, no bootstrap", [nodes])
@@ -104,15 +77,45 @@ def nothing_configured(net: World) -> bool:
             node.kill()
 
 
+def office(net: World) -> bool:
+    """So many machines behind one address, more than a public node takes of one address when it is short of places."""
+    machines = net.home(14, OFFICE)
+    public = Node("P", 1, net.public(1), [])
+    with ThreadPoolExecutor(4) as pool:
+        nodes = list(pool.map(lambda n: Node(f"O{n}", 10 + n, machines[n], [public.address]), range(OFFICE)))
+    NAMES.update({node.number: node.name for node in nodes})
+    try:
+        began = time.monotonic()
+        while any(node.look()["stats"]["mesh_peers"] < MESH_MIN for node in nodes):
+            if time.monotonic() - began > PATIENCE_S:
+                print(f"{OFFICE} behind one address: not all have {MESH_MIN} neighbours in the mesh")
+                return False
+            time.sleep(0.2)
+        print(
+            f"{f'{OFFICE} behind one address: {MESH_MIN} neighbours each':<58} {time.monotonic() - began:5.1f} s"
+        )
+        good = all_hear(f"{OFFICE} behind one address: all hear all", [[public, *nodes]])
+        mesh = sorted(node.look()["stats"]["mesh_peers"] for node in nodes)
+        print(f"  neighbours in the mesh: {mesh}; the public node has {len(public.look()['peers'])} peers")
+        return good
+    finally:
+        for node in [public, *nodes]:
+            node.kill()
+
+
 def scenario(net: World, masquerade: str, home: str) -> bool:
     """All steps; whether all held."""
+
+    def node(number: int, machine: Machine, known: list[str]) -> Node:
+        return Node(NAMES[number], number, machine, known, local_discovery=home == "multicast")
+
     at_p, at_q = net.public(1), net.public(2)
     homes = [net.home(11, 2, masquerade), net.home(12, 2, masquerade)]
-    p = Node(1, at_p, home, [])
+    p = node(1, at_p, [])
     bootstrap, nodes = [p.address], [p]
     try:
         for number, machine in enumerate([*homes[0], *homes[1]], start=3):
-            nodes.append(Node(number, machine, home, bootstrap))
+            nodes.append(node(number, machine, bootstrap))
         a, b = nodes[1:3], nodes[3:5]
         good = [all_hear("five nodes that know one public node", [nodes])]
         ids = {node.peer_id: node.name for node in nodes}
@@ -121,10 +124,10 @@ def scenario(net: World, masquerade: str, home: str) -> bool:
         p.kill()
         nodes.remove(p)
         good.append(all_hear("the public node was killed: each home among itself", [a, b]))
-        p = Node(1, at_p, home, [])
+        p = node(1, at_p, [])
         nodes.append(p)
         good.append(all_hear("it is back: all hear all", [nodes]))
-        q = Node(2, at_q, home, bootstrap)
+        q = node(2, at_q, bootstrap)
         nodes.append(q)
         good.append(all_hear("a second public node joins through it", [nodes]))
         time.sleep(12)
@@ -143,14 +146,20 @@ def main() -> None:
     """Every kind of router, with and without multicast in the homes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--masquerade", choices=sorted(MASQUERADE), action="append")
+    parser.add_argument("--only-office", action="store_true")
     parser.add_argument("--home", choices=HOMES, action="append")
     options = parser.parse_args()
     if not can_make():
         sys.exit(
             "make homes: network namespaces with routers need root, ip and nft (Debian: iproute2, nftables)"
         )
+    if options.only_office:
+        with world() as net:
+            sys.exit(0 if office(net) else 1)
     with world() as net:
         good = [nothing_configured(net)]
+    with world() as net:
+        good.append(office(net))
     for masquerade, home in itertools.product(
         options.masquerade or sorted(MASQUERADE), options.home or HOMES
     ):
