@@ -7,7 +7,7 @@ from libp2p.crypto.ed25519 import create_new_key_pair
 
 from swarmd.protocol.manifest import MANIFEST_VERSION
 from swarmd.protocol.types import PROTOCOL_VERSION
-from swarmd.swarm import exchange, hardening, host
+from swarmd.swarm import exchange, hardening, host, places
 from swarmd.swarm.addresses import parse_listen
 from swarmd.swarm.hardening import (
     back_off,
@@ -98,7 +98,10 @@ def test_the_page_has_what_a_peer_may_cost():
 
 def test_the_page_has_the_bounds_of_a_connection():
     limits = host.NetworkLimits()
-    assert f"{limits.inbound_max} inbound connections, {limits.inbound_per_ip_max} from one address" in FLAT
+    assert f"{limits.inbound_max} inbound connections; once half of the places are taken" in FLAT
+    assert f"taken, {limits.inbound_per_ip_max} from one address" in FLAT
+    assert f"and {limits.inbound_per_net_max} from one /24 or /48" in FLAT
+    assert (places.GIFT_HOLDS_S, places.GRACE_S) == (1800.0, 5.0)  # "half an hour", and what THREATS says
     assert f"{limits.pending_max} handshakes under way, {limits.pending_per_ip_max} from one address" in FLAT
     rate = f"{limits.messages_per_s_max:.0f} messages a second from a forwarder with a burst of {limits.messages_burst_max}"
     assert rate in FLAT
