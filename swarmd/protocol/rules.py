@@ -93,7 +93,10 @@ def validate(data: bytes, *, now_ms: int, seen: Seen, manifest: Manifest) -> Out
         signed = decode_message(data, manifest.limits)  # message_size to header_fields
         _check_header(signed, manifest)
         _check_age(signed.header, now_ms, manifest.limits)
-        body = _check_authorship(signed, seen)
+        # Past both limits the message is too old by any clock that we might have had.
+        limits = manifest.limits
+        until_ms = now_ms + (limits.age_s_max + limits.skew_s_max) * 1000
+        body = _check_authorship(signed, seen, now_ms=now_ms, until_ms=until_ms)
         batch = decode_body(body, manifest.limits)  # body_frame to body_fields
         _check_batch(batch, signed.header, manifest)
     except (WireError, _Broken) as broken:
@@ -128,7 +131,7 @@ def _check_age(header: Header, now_ms: int, limits: Limits) -> None:
         raise _Broken("age_stale", f"{now_ms - header.created_ms} ms old")
 
 
-def _check_authorship(signed: SignedBatch, seen: Seen) -> bytes:
+def _check_authorship(signed: SignedBatch, seen: Seen, *, now_ms: int, until_ms: int) -> bytes:
     author, body = signed.header.author, signed.body or b""
     key = duplicate_key(author, signed.header_bytes)
     # [IGNORE] duplicate
@@ -144,7 +147,7 @@ def _check_authorship(signed: SignedBatch, seen: Seen) -> bytes:
     if hashlib.sha256(body).digest() != signed.header.body_sha256:
         raise _Broken("body_digest", "not the body that was signed")
     # Only now: if the header alone were remembered, a thief could silence its author by sending it first with a wrong body.
-    seen.add(key)
+    seen.add(key, now_ms=now_ms, until_ms=until_ms)
     return body
 
 

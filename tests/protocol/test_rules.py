@@ -9,6 +9,7 @@ from swarmd.protocol import rules, wire
 from swarmd.protocol.rules import RULES, VERDICT_OF, Verdict, validate
 from swarmd.protocol.seen import Seen
 from swarmd.protocol.types import VerifiedBatch
+from swarmd.protocol.wire import decode_message
 from tests.protocol.case import BODY, GOOD
 from tests.protocol.cases import all_cases
 from tests.protocol.craft import (
@@ -53,6 +54,16 @@ def test_a_signed_batch_with_bad_contents_is_judged_once():
     seen, bad = Seen(), with_body(stored_frame(b"\xc1"))
     assert judge(bad, seen).rule == "body_decode"
     assert judge(bad, seen).rule == "duplicate"
+
+
+@pytest.mark.parametrize("later_s", [0, MANIFEST.limits.age_s_max, MANIFEST.limits.age_s_max + 1, 10**6])
+def test_a_message_is_remembered_until_it_is_too_old(later_s):
+    """Two validations by clocks as far apart as the rules allow; there is no moment at which a replay would be accepted."""
+    seen, created_ms = Seen(), decode_message(GOOD, MANIFEST.limits).header.created_ms
+    early_ms = created_ms - MANIFEST.limits.skew_s_max * 1000
+    assert validate(GOOD, now_ms=early_ms, seen=seen, manifest=MANIFEST).verdict is Verdict.ACCEPT
+    again = validate(GOOD, now_ms=created_ms + later_s * 1000, seen=seen, manifest=MANIFEST)
+    assert again.rule == ("age_stale" if later_s > MANIFEST.limits.age_s_max else "duplicate")
 
 
 def test_a_thief_does_not_silence_the_author():
