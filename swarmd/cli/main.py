@@ -7,6 +7,7 @@ import traceback
 import click
 
 from swarmd import __version__
+from swarmd.cli.bootstrap import bootstrap
 from swarmd.cli.contribute import contribute
 from swarmd.cli.doctor import doctor
 from swarmd.cli.experiment import experiment
@@ -42,6 +43,7 @@ for command in (
     start,
     status,
     peers,
+    bootstrap,
     show_id,
     stop,
     healthcheck,

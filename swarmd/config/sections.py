@@ -15,6 +15,7 @@ from swarmd.config.model_sections import (
     PolicySettings,
     UpdateSection,
 )
+from swarmd.config.network_section import NetworkLimits
 from swarmd.config.section import Listed, Section
 from swarmd.config.trust_section import TrustSettings
 
@@ -167,6 +168,7 @@ class Config(Section):
     update: UpdateSection = UpdateSection()
     experience: ExperienceSettings = ExperienceSettings()
     swarm: SwarmSettings = SwarmSettings()
+    limits: NetworkLimits = NetworkLimits()
     questions: QuestionsSettings = QuestionsSettings()
     trust: TrustSettings = TrustSettings()
     evaluate: EvaluateSettings = EvaluateSettings()

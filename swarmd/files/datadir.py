@@ -35,6 +35,7 @@ class DataDir:
 
     root: Path
     config = _Below("config.toml")  # the operator's settings, which a node only reads
+    bootstrap = _Below("bootstrap.txt")  # the operator's list of peers to join through
     identity = _Below("identity.key")
     buffer = _Below("buffer.sqlite")
     counters = _Below("node.sqlite")  # the question counter, which a running node and commands share

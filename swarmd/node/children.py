@@ -158,6 +158,8 @@ def network_spec(
         "bootstrap": list(config.swarm.bootstrap),
         "peers_path": str(data_dir.peers),
         "local_discovery": config.swarm.local_discovery,
+        "bootstrap_path": str(data_dir.bootstrap),
+        "limits": config.limits.model_dump_json(),
     }
     return ChildSpec(
         "network",

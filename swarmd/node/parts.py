@@ -13,6 +13,7 @@ from swarmd.clients.policy import PolicyInfo, State
 from swarmd.clients.scorer import Scorer
 from swarmd.clients.worker import Worker, started
 from swarmd.config import Config
+from swarmd.config.sections import SwarmSettings
 from swarmd.errors import StateError
 from swarmd.experience.buffer import SwarmBuffer
 from swarmd.experience.counters import QuestionCounter
@@ -40,10 +41,22 @@ from swarmd.policy.state.checkpoints import read_state
 from swarmd.protocol.manifest import Manifest, load_manifest
 from swarmd.protocol.rules import VERDICT_OF, Verdict
 from swarmd.protocol.signing import Identity
+from swarmd.swarm import addresses
+from swarmd.swarm.bootstrap_list import BootstrapList
 from swarmd.trust.trust import Trust
 
 # The rules by which a message is not accepted: the values of a metric's label.
 REFUSALS = [rule for rule, verdict in VERDICT_OF.items() if verdict is not Verdict.ACCEPT]
+
+
+def check_addresses(settings: SwarmSettings, data_dir: DataDir) -> None:
+    """Raises ConfigError where the network process could not use an address, before anything is started."""
+    addresses.parse_listen(settings.listen)
+    if settings.announce:
+        addresses.parse_announce(settings.announce)
+    for text in settings.bootstrap:
+        addresses.parse_setting(text, "swarm.bootstrap")
+    BootstrapList(data_dir.bootstrap).read()
 
 
 @dataclass
@@ -114,6 +127,8 @@ def build(config: Config, data_dir: DataDir, *, rounds_max: int | None, say: Say
         SwarmdError: settings or a data directory with which no node can start.
     """
     say(f"swarmd {__version__}")
+    if not config.swarm.solo:
+        check_addresses(config.swarm, data_dir)
     state = read_state(data_dir.checkpoints) or {}
     seed, identity, new = own_identity(data_dir, state)
     say(f"✓ identity   {identity.peer_id}{' (new; back up ' + str(data_dir.identity) + ')' if new else ''}")

@@ -36,7 +36,9 @@ def at_a_glance(
     if not solo and not shown.network.peers:
         problems.append(
             Problem(
-                "no_peers", "No peer is connected.", "Check --bootstrap; training goes on with own rollouts."
+                "no_peers",
+                "No peer is connected.",
+                "See `swarmd bootstrap check`; training goes on with own rollouts.",
             )
         )
     stats = shown.network.stats

@@ -89,6 +89,7 @@ class Dialler:
         self._peers_wanted, self._rng, self._counters = peers_wanted, rng, counters
         self._remembered, self._report, self._on_success, self._banned = remembered, report, succeeded, banned
         self._known: dict[str, _Known] = {}
+        self._listed: set[str] = set()
         self._hints = Hints()
         self._under_way: dict[str, PeerAddress] = {}  # by peer id
         self._changed = trio.Event()
@@ -140,6 +141,20 @@ class Dialler:
             self._changed.set()
         else:
             self._counters["exchange_hints_failed"] += 1
+
+    def set_listed(self, addresses: Iterable[PeerAddress]) -> None:
+        """The operator's list is this now, beside the addresses of the settings. Those no longer in it are dialled no more."""
+        listed = {address.text: address for address in addresses}
+        for text in self._listed - listed.keys():
+            self._known.pop(text, None)
+        for text, address in listed.items():
+            if text in self._known and not self._known[text].is_operators:
+                del self._known[text]
+            if text not in self._known:
+                self._listed.add(text)
+                self._keep(address, is_operators=True)
+        self._listed &= listed.keys()
+        self._changed.set()
 
     def is_near(self, host: str) -> bool:
         net = net_of(host)

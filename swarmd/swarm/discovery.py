@@ -13,6 +13,7 @@ from libp2p.peer.id import ID
 from swarmd.clients.network import Outside
 from swarmd.swarm import exchange, hearsay
 from swarmd.swarm.addresses import PeerAddress, Scope, parse
+from swarmd.swarm.bootstrap_list import BootstrapList
 from swarmd.swarm.dial import knock
 from swarmd.swarm.dialling import Dialler, Report
 from swarmd.swarm.host import host_of_connection
@@ -23,6 +24,8 @@ from swarmd.swarm.whereabouts import Whereabouts
 # Questions to connected peers: at once after a change, then ever more rarely.
 ASK_S_MIN, ASK_S_MAX = 1.0, 60.0
 SAVE_S = 30.0
+# Between two looks at the operator's list of bootstraps.
+LOOK_S = 5.0
 # Knocks at a time. The rest wait for the peer's next question.
 KNOCKS_MAX = 4
 
@@ -31,6 +34,7 @@ class Discovery:
     """Finds peers for one host.
 
     Args:
+        listed: further bootstraps, which the operator may change at any time.
         own: addresses to tell others, with `/p2p/`; asked for again each time, since a laptop moves.
         report: called when the state of a bootstrap changes, with the operator's own text.
         counters: `dial_<result>`, `exchange_*`, shared with the service so that they outlive the host.
@@ -42,6 +46,7 @@ class Discovery:
         host: IHost,
         *,
         bootstrap: list[PeerAddress],
+        listed: BootstrapList | None,
         book: PeerBook,
         own: Callable[[], list[str]],
         peers_wanted: int,
@@ -53,7 +58,7 @@ class Discovery:
     ) -> None:
         self._host, self._network = host, host.get_network()
         self._own, self._book, self._rng, self._now_s = own, book, rng, now_s
-        self._counters = counters
+        self._counters, self._listed = counters, listed
         parsed = [address for text in own() if (address := parse(text)) is not None]
         self._dialler = Dialler(
             host,
@@ -86,6 +91,7 @@ class Discovery:
                 nursery.start_soon(self._dialler.run)
                 nursery.start_soon(self._ask_forever)
                 nursery.start_soon(self._save_forever)
+                nursery.start_soon(self._look_forever)
         finally:
             if (content := self._book.unsaved()) is not None:
                 self._book.write(content)
@@ -227,6 +233,13 @@ class Discovery:
         others = [peer_id for peer in self._network.connections if (peer_id := str(peer)) != str(asker)]
         self._rng.shuffle(others)
         return self._whereabouts.told_to(asker_host, others)[: exchange.ADDRESSES_MAX]
+
+    async def _look_forever(self) -> None:
+        """Take the operator's list over whenever it changes."""
+        while self._listed is not None:
+            if (addresses := await trio.to_thread.run_sync(self._listed.changed)) is not None:
+                self._dialler.set_listed(addresses)
+            await trio.sleep(LOOK_S)
 
     async def _save_forever(self) -> None:
         while True:

@@ -25,6 +25,7 @@ from libp2p.rcmgr import ResourceManager
 from libp2p.rcmgr.manager import ResourceLimits
 from libp2p.tools.anyio_service import Service, background_trio_service
 
+from swarmd.config.network_section import NetworkLimits
 from swarmd.swarm import hardening
 from swarmd.swarm.addresses import ListenAddress
 from swarmd.swarm.nets import plain
@@ -43,24 +44,6 @@ RPC_BYTES_MAX = 256 * 1024
 SEEN_S = 300
 # Our rules take milliseconds; the rest is waiting for a busy event loop.
 VALIDATION_S_MAX = 10.0
-
-
-@dataclass(frozen=True)
-class NetworkLimits:
-    """Limits on connections and their messages; the defaults fit a home node in a public swarm."""
-
-    inbound_max: int = 100  # live inbound connections: about 2 MB each
-    # Of one address, a household or an office, and of one /24 or /48; while half of the places are taken.
-    inbound_per_ip_max: int = 8
-    inbound_per_net_max: int = 32
-    pending_max: int = 64  # handshakes in progress
-    pending_per_ip_max: int = 4
-    connections_max: int = 150
-    peers_wanted: int = 12  # dial hints and the peer book until we dialled so many; the mesh wants 6
-    messages_per_s_max: float = (
-        50.0  # from one forwarder, before any rule runs; one message costs about 8 ms of CPU
-    )
-    messages_burst_max: int = 200
 
 
 @dataclass(frozen=True)

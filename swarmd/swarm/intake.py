@@ -11,6 +11,7 @@ from libp2p.pubsub.pb.rpc_pb2 import Message
 
 from swarmd.clients.events import Accepted
 from swarmd.clock import now_ms
+from swarmd.config.network_section import NetworkLimits
 from swarmd.fair.flow import flow_of
 from swarmd.fair.judge import Judge
 from swarmd.protocol.manifest import Manifest
@@ -20,7 +21,6 @@ from swarmd.protocol.wire import named_author
 from swarmd.swarm import hardening
 from swarmd.swarm.accounts import Accounts, Accusations, AuthorBudgets
 from swarmd.swarm.gate import Gate
-from swarmd.swarm.host import NetworkLimits
 from swarmd.trust.evidence import Evidence, blame
 from swarmd.trust.peer_key import key_of_multihash, peer_id_of_key
 

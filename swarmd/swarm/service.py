@@ -27,15 +27,17 @@ from swarmd.clients.network import (
     Reach,
 )
 from swarmd.clock import now_ms
+from swarmd.config.network_section import NetworkLimits
 from swarmd.errors import LocalError, Temporary, cause
 from swarmd.protocol.manifest import Manifest
 from swarmd.protocol.rules import Verdict, validate
 from swarmd.swarm import addresses, hardening
+from swarmd.swarm.bootstrap_list import BootstrapList
 from swarmd.swarm.connections import Connections
 from swarmd.swarm.dial import Dialled
 from swarmd.swarm.discovery import Discovery
 from swarmd.swarm.gate import Gate
-from swarmd.swarm.host import NetworkLimits, Stack, build
+from swarmd.swarm.host import Stack, build
 from swarmd.swarm.intake import Intake
 from swarmd.swarm.local_peers import LocalPeers
 from swarmd.swarm.pacing import Patience
@@ -61,6 +63,8 @@ class NetworkService(NetworkOps):
         bootstrap: `/ip4|dns4/HOST/tcp/PORT/p2p/ID` each.
         peers_path: the peer book's file, or None.
         banned: keys (`trust.peer_key`) of the peers that are banned now.
+        bootstrap_path: the operator's list of further bootstraps, looked at again and again, or None.
+        limits: as JSON where it comes through a frame.
         local_discovery: tell the local network of this node, and dial those of it that do the same.
 
     Raises:
@@ -82,21 +86,26 @@ class NetworkService(NetworkOps):
         peers_path: str | None = None,
         banned: list[bytes] | None = None,
         local_discovery: bool = True,
-        limits: NetworkLimits = NetworkLimits(),  # noqa: B008 - frozen
+        bootstrap_path: str | None = None,
+        limits: NetworkLimits | str = NetworkLimits(),  # noqa: B008 - frozen
     ) -> None:
         self._emit, self._seed = emit, identity_seed
         self._manifest = Manifest.from_bytes(manifest)
         self._listen = addresses.parse_listen(listen)
         self._announce = addresses.parse_announce(announce) if announce else None
         self._bootstrap = [addresses.parse_setting(text, "bootstrap") for text in bootstrap or []]
-        self._limits, self._local_discovery = limits, local_discovery
+        self._limits = (
+            limits if isinstance(limits, NetworkLimits) else NetworkLimits.model_validate_json(limits)
+        )
+        self._local_discovery = local_discovery
+        self._list = BootstrapList(Path(bootstrap_path)) if bootstrap_path else None
         self._book = PeerBook(Path(peers_path) if peers_path else None, emit)
         self._patience = Patience.full(0.0)
         self._counters: Counter[str] = Counter()
         self._gate = Gate(banned or [], self._counters)
         self._connections = Connections(self._connection_changed)
         self._intake = Intake(
-            self._manifest, limits, self._gate, self._counters, self._connections.since, emit
+            self._manifest, self._limits, self._gate, self._counters, self._connections.since, emit
         )
         self._lag_s_max = 0.0
         self._started = False
@@ -165,6 +174,7 @@ class NetworkService(NetworkOps):
         return Discovery(
             stack.host,
             bootstrap=self._bootstrap,
+            listed=self._list,
             book=self._book,
             own=lambda: self._own_addresses(stack),
             peers_wanted=self._limits.peers_wanted,

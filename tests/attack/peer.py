@@ -13,10 +13,11 @@ from libp2p.pubsub.validators import PUBSUB_SIGNING_PREFIX
 from libp2p.utils import encode_varint_prefixed
 from multiaddr import Multiaddr
 
+from swarmd.config.network_section import NetworkLimits
 from swarmd.protocol.signing import Identity
 from swarmd.swarm.addresses import parse_listen
 from swarmd.swarm.hardening.seqno import first_seqno
-from swarmd.swarm.host import NetworkLimits, Stack, build
+from swarmd.swarm.host import Stack, build
 
 LOOPBACK = "/ip4/127.0.0.1/tcp/0"
 # A victim that does not read holds its writer up; an attacker goes on with the next.

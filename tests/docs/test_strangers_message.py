@@ -61,6 +61,7 @@ ORDERS: list[tuple[str, str, dict[str, str]]] = [
         "_handle_frame",
         {
             "RPC fields": "check(rpc",
+            "Control": "control.take(",
             "Graylist": "is_graylisted(",
             "Address record": "consume_record(",
             "Places of a peer": "await take(",
@@ -130,6 +131,13 @@ def _number(node: ast.expr, known: dict[str, float]) -> float | None:
         return float(node.value)  # type: ignore[arg-type]
     if isinstance(node, ast.Name):
         return known.get(node.id)
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "Field"
+        and node.args
+    ):
+        return _number(node.args[0], known)  # a setting's default
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = _number(node.operand, known)
         return None if value is None else -value

@@ -15,10 +15,10 @@ import trio
 
 from swarmd.clients.events import Accepted, NetworkEvent
 from swarmd.clock import now_ms
+from swarmd.config.network_section import NetworkLimits
 from swarmd.protocol.signing import Identity
 from swarmd.protocol.wire import decode_message
 from swarmd.swarm.hardening.quiet_logs import silence_libp2p
-from swarmd.swarm.host import NetworkLimits
 from swarmd.swarm.service import NetworkService
 from swarmd.trust.peer_key import peer_id_of_key
 from swarmd.trust.standing import Standings

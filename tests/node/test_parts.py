@@ -23,7 +23,7 @@ def built(folder: Path, said: list[str] | None = None, **flags: Any) -> Node:
         environ={},
     )
     data_dir = DataDir(folder / "node")
-    data_dir.root.mkdir()
+    data_dir.root.mkdir(exist_ok=True)
     return build(config, data_dir, rounds_max=None, say=[].append if said is None else said.append)
 
 
@@ -87,3 +87,31 @@ def test_a_dataset_that_the_swarm_does_not_have_is_refused_with_those_it_has(
 def test_what_is_no_list_of_names_is_refused(tmp_path: Path, value: str) -> None:
     with pytest.raises(ConfigError, match=r"valid tuple|has no dataset"):
         built(tmp_path, questions__datasets=value)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"swarm.bootstrap": ["/ip4/1.2.3.4/tcp/4810"]},
+        {"swarm.listen": "/ip4/1.2.3.4"},
+        {"swarm.announce": "/ip4/0.0.0.0/tcp/4810"},
+        {},
+    ],
+)
+def test_an_address_that_cannot_be_is_refused_before_anything_is_made(
+    tmp_path: Path, flags: dict[str, object]
+) -> None:
+    place = tmp_path / "node"
+    place.mkdir()
+    if not flags:
+        (place / "bootstrap.txt").write_text("hello")
+    before = set(place.iterdir())
+    with pytest.raises(ConfigError):
+        built(tmp_path, **flags)
+    assert set(place.iterdir()) == before
+
+
+def test_a_node_alone_needs_no_sound_address(tmp_path: Path) -> None:
+    (tmp_path / "node").mkdir()
+    (tmp_path / "node" / "bootstrap.txt").write_text("hello")
+    built(tmp_path, **{"swarm.solo": True}).buffer.close()

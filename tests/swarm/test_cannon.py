@@ -8,12 +8,13 @@ import sys
 import trio
 from libp2p.abc import INetStream
 
+from swarmd.config.network_section import NetworkLimits
 from swarmd.protocol.signing import Identity
 from swarmd.swarm import exchange
 from swarmd.swarm.addresses import parse_listen
 from swarmd.swarm.dialling import DIALS_MAX
 from swarmd.swarm.hints import FAILURES_MAX
-from swarmd.swarm.host import NetworkLimits, build
+from swarmd.swarm.host import build
 from tests.swarm.nodes import LOOPBACK, seed, until
 
 

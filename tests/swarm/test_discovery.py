@@ -10,11 +10,12 @@ import trio
 from libp2p.host.exceptions import StreamFailure
 
 from swarmd.clients.events import BootstrapChanged
+from swarmd.config.network_section import NetworkLimits
 from swarmd.protocol.signing import Identity
-from swarmd.swarm import exchange
+from swarmd.swarm import discovery, exchange
 from swarmd.swarm.addresses import parse
+from swarmd.swarm.bootstrap_list import BootstrapList
 from swarmd.swarm.dialling import BACK_OFF_S_MAX, DIALLED_PER_NET_MAX, LIFE_S_GOOD, back_off_s
-from swarmd.swarm.host import NetworkLimits
 from tests.swarm.nodes import Node, batch, seed, swarm, until
 
 STRANGER = Identity.from_seed(seed(99)).peer_id
@@ -53,6 +54,24 @@ async def test_the_peer_book_replaces_a_lost_bootstrap(nursery, tmp_path):
     again = await Node(3, [], peers_path=str(tmp_path / "peers.json")).start(nursery)
     await again.meshed(1)
     assert [peer.peer_id for peer in await again.service.peers()] == [second.peer_id]
+
+
+async def test_the_operators_list_is_taken_over_while_the_node_runs(nursery, tmp_path, monkeypatch):
+    monkeypatch.setattr(discovery, "LOOK_S", 0.05)
+    path = tmp_path / "bootstrap.txt"
+    first, second = await Node(1).start(nursery), await Node(2).start(nursery)
+    node = await Node(3, bootstrap_path=str(path)).start(nursery)
+    BootstrapList(path).add(parse(first.address))
+    BootstrapList(path).add(parse(second.address))
+    await node.meshed(2)
+    assert await node.stat("bootstrap") == {first.address: "connected", second.address: "connected"}
+    path.write_text("not an address")  # what is half written changes nothing
+    await trio.sleep(0.2)
+    assert len(await node.stat("bootstrap")) == 2
+    path.write_text(second.address)
+    with trio.fail_after(60):
+        while await node.stat("bootstrap") != {second.address: "connected"}:
+            await trio.sleep(0.02)
 
 
 async def test_a_mute_bootstrap_delays_neither_the_start_nor_the_other_bootstrap(nursery):

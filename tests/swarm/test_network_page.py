@@ -5,6 +5,7 @@ from pathlib import Path
 
 from libp2p.crypto.ed25519 import create_new_key_pair
 
+from swarmd.config.network_section import NetworkLimits
 from swarmd.protocol.manifest import MANIFEST_VERSION
 from swarmd.protocol.types import PROTOCOL_VERSION
 from swarmd.swarm import exchange, hardening, host, places
@@ -32,7 +33,7 @@ def row(start: str) -> list[int]:
 
 
 def test_the_page_lists_every_protocol_that_a_node_speaks():
-    stack = host.build(bytes(32), parse_listen("/ip4/127.0.0.1/tcp/0"), None, host.NetworkLimits(), "topic")
+    stack = host.build(bytes(32), parse_listen("/ip4/127.0.0.1/tcp/0"), None, NetworkLimits(), "topic")
     key = create_new_key_pair(bytes(32))
     spoken = {
         "/multistream/1.0.0",
@@ -64,7 +65,7 @@ def test_the_page_has_gossipsubs_parameters():
 def test_what_stock_gossipsub_does_by_itself_is_off():
     """Its own extensions slow the heartbeat to 30 s, drop honest messages past ten a second, and dial what strangers sign."""
     router = host.build(
-        bytes(32), parse_listen("/ip4/127.0.0.1/tcp/0"), None, host.NetworkLimits(), "topic"
+        bytes(32), parse_listen("/ip4/127.0.0.1/tcp/0"), None, NetworkLimits(), "topic"
     ).gossipsub
     assert not router.adaptive_gossip_enabled
     assert not router.spam_protection_enabled
@@ -97,7 +98,7 @@ def test_the_page_has_what_a_peer_may_cost():
 
 
 def test_the_page_has_the_bounds_of_a_connection():
-    limits = host.NetworkLimits()
+    limits = NetworkLimits()
     assert f"{limits.inbound_max} inbound connections; once half of the places are taken" in FLAT
     assert f"taken, {limits.inbound_per_ip_max} from one address" in FLAT
     assert f"and {limits.inbound_per_net_max} from one /24 or /48" in FLAT

@@ -6,11 +6,11 @@ import pytest
 import trio
 from libp2p.peer.id import ID
 
+from swarmd.config.network_section import NetworkLimits
 from swarmd.errors import ConfigError, LocalError, PortTaken
 from swarmd.fair.flow import Flow
 from swarmd.swarm.accounts import Account
 from swarmd.swarm.hardening import Verdict
-from swarmd.swarm.host import NetworkLimits
 from swarmd.swarm.service import NetworkService
 from tests.swarm.nodes import LOOPBACK, MANIFEST, Node, batch, seed, swarm, until
 

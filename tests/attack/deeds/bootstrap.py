@@ -3,8 +3,9 @@
 import trio
 from multiaddr import Multiaddr
 
+from swarmd.config.network_section import NetworkLimits
 from swarmd.swarm.addresses import parse_listen
-from swarmd.swarm.host import NetworkLimits, build
+from swarmd.swarm.host import build
 from tests.attack.ring import Ring
 
 
