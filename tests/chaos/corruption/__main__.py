@@ -23,6 +23,8 @@ from tests.e2e.history import newest_checkpoint, told
 from tests.e2e.watch import FAST, kill_daemon, rounds, status, until
 
 ARGUMENTS = (*FAST, "--set", "trust.canary=off")
+# The first node uses no rollout of others, so that there are some which have not been used up when damage comes.
+UNUSED = ("--set", "experience.mix=4/0")
 ROUNDS, AGAIN, ROUNDS_MAX = 8, 2, 60
 BANNED = Identity.from_seed(bytes(range(32))).peer_id
 AT_ONCE = 2
@@ -59,12 +61,17 @@ def main() -> None:
 
 def make_base(root: Path) -> LocalNode:
     """A node with rounds, rollouts of another node, a peer and an operator's ban, that was killed: its logs hold what is newest."""
-    with LocalSwarm(root, 2, arguments=ARGUMENTS) as swarm:
+    with LocalSwarm(root, 2, arguments=(*ARGUMENTS, *UNUSED)) as swarm:
         swarm.start()
         node = swarm.nodes[1]  # which dialled the other one, and remembers it
         until(lambda: all(rounds(one) >= 2 for one in swarm.nodes), "rounds", *swarm.nodes)
         assert node.ask(f"/v1/ban?peer_id={BANNED}&for_s=86400&reason=test", method="POST") is not None
-        until(lambda: rounds(node) >= ROUNDS and _num_rollouts(node), "rounds and rollouts", node)
+        # A rollout's damage is found when it is drawn, and only those with anything to learn are.
+        until(
+            lambda: rounds(node) >= ROUNDS and _buffer(node, "num_informative") >= 2,
+            "rounds and rollouts",
+            node,
+        )
         until(lambda: (node.data_dir.root / "peers.json").exists(), "a peer book", node)
         until(lambda: (node.data_dir.root / "standings.json").exists(), "standings", node)
         kill_daemon(node)
@@ -90,7 +97,7 @@ def outcome_of(row: Row, base: LocalNode, folder: Path, control: Collection[str]
         until(lambda: not node.running or seen(), "rounds", node)
         at_work = status(node) if node.running else {}
         bans = (node.ask("/v1/bans") or {}).get("bans", []) if node.running else []
-        num_rollouts = _num_rollouts(node)
+        num_rollouts = _buffer(node, "num_rollouts")
         if runs := node.running:
             kill_daemon(node)
         assert node.process is not None
@@ -129,8 +136,8 @@ def described(row: Row, outcome: Outcome, mistakes: list[str], *, silent: bool) 
     return "\n".join(lines)
 
 
-def _num_rollouts(node: LocalNode) -> int:
-    return int((status(node).get("buffer") or {}).get("num_rollouts", 0))
+def _buffer(node: LocalNode, name: str) -> int:
+    return int((status(node).get("buffer") or {}).get(name, 0))
 
 
 if __name__ == "__main__":
