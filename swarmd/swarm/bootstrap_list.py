@@ -35,16 +35,11 @@ class BootstrapList:
             if text := _address_in(line):
                 address = parse_setting(text, f"{self.path}, line {number}")
                 found[address.text] = address
-        if len(found) > ADDRESSES_MAX:
-            raise ConfigError(
-                f"{self.path} holds {len(found)} addresses",
-                f"a node keeps dialling at most {ADDRESSES_MAX}",
-                "remove some: `swarmd bootstrap rm`",
-            )
+        self._require_few(len(found))
         return list(found.values())
 
     def changed(self) -> list[PeerAddress] | None:
-        """What the list holds, where the file is another one than at the last call; None otherwise, and while it cannot be used."""
+        """The list, if the file has changed since the last call. None if it has not, or cannot be used."""
         stamp = None
         with contextlib.suppress(OSError):
             status = self.path.stat()
@@ -59,10 +54,11 @@ class BootstrapList:
 
     def add(self, address: PeerAddress) -> bool:
         """Whether it was new. Raises ConfigError as `read`, DiskFull or OSError."""
-        if address.text in {known.text for known in self.read()}:
+        known = {one.text for one in self.read()}
+        if address.text in known:
             return False
+        self._require_few(len(known) + 1)
         self._write([*self._lines(), address.text])
-        self.read()
         return True
 
     def remove(self, name: str) -> int:
@@ -73,6 +69,14 @@ class BootstrapList:
         if len(kept) < len(lines):
             self._write(kept)
         return len(lines) - len(kept)
+
+    def _require_few(self, num: int) -> None:
+        if num > ADDRESSES_MAX:
+            raise ConfigError(
+                f"{self.path} would hold {num} addresses",
+                f"a node keeps dialling at most {ADDRESSES_MAX}",
+                "remove some",
+            )
 
     def _lines(self) -> list[str]:
         try:

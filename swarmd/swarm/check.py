@@ -4,6 +4,7 @@ import os
 from typing import NamedTuple
 
 import trio
+from libp2p.peer.id import ID
 
 from swarmd.config.network_section import NetworkLimits
 from swarmd.swarm.addresses import ListenAddress, PeerAddress
@@ -41,11 +42,8 @@ async def check(addresses: list[PeerAddress]) -> list[Checked]:
             result = await dial(stack.host, address)
             seconds, agent, num_known = trio.current_time() - began, "", 0
             if result is Dialled.CONNECTED:
-                peer = next(
-                    peer for peer in stack.host.get_network().connections if str(peer) == address.peer_id
-                )
                 try:
-                    reply = await ask(stack.host, peer, [])
+                    reply = await ask(stack.host, ID.from_string(address.peer_id), [])
                     agent, num_known = reply.agent, len(reply.addresses)
                 except BadFrame:
                     pass

@@ -187,7 +187,7 @@ def _score(*, same_ip_is_normal: bool) -> ScoreParams:
         p5_behavior_penalty_threshold=2.0,
         p5_behavior_penalty_decay=0.99,
         p7_ip_colocation_weight=0.0 if same_ip_is_normal else 5.0,
-        p7_ip_colocation_threshold=20,  # an office or a laboratory behind one address; one machine's places are bounded (`places`)
+        p7_ip_colocation_threshold=20,  # an office behind one address; `places` bounds what a machine takes
         gossip_threshold=-40.0,
         publish_threshold=-80.0,
         graylist_threshold=-160.0,

@@ -21,8 +21,7 @@ SERVICE = "_swarmd._udp.local."
 LOOK_S = 15.0
 # A machine has few addresses that others would dial. TXT entries hold 255 bytes.
 HOSTS_MAX, ENTRIES_MAX = 4, 16
-# Names of DNS records that the library may hold, which bounds them not at all. Past it this node stays silent and deaf in its local
-# network for an hour.
+# Names of DNS records held. The library has no bound of its own: past this one the node leaves multicast for an hour.
 NAMES_MAX, FLOODED_S = 2048, 3600.0
 _OPEN_S_MAX, _CLOSE_S_MAX = 10.0, 5.0
 

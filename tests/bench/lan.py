@@ -23,8 +23,8 @@ def can_make() -> bool:
 class Machine:
     """A namespace with one address."""
 
-    def __init__(self, name: str, number: int) -> None:
-        self.name, self.address = name, f"{NETWORK}.{number}"
+    def __init__(self, name: str, address: str) -> None:
+        self.name, self.address = name, address
 
     @property
     def inside(self) -> list[str]:
@@ -41,7 +41,10 @@ class Machine:
 def machines(num: int) -> Iterator[list[Machine]]:
     """So many machines that reach one another; nothing of them is left behind."""
     mark = f"swarmd-{os.getpid()}"
-    hub, found = f"{mark}-hub", [Machine(f"{mark}-{number}", number) for number in range(1, num + 1)]
+    hub, found = (
+        f"{mark}-hub",
+        [Machine(f"{mark}-{number}", f"{NETWORK}.{number}") for number in range(1, num + 1)],
+    )
     try:
         _ip(f"netns add {hub}")
         _ip(f"-n {hub} link add hub type bridge")

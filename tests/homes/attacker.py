@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 from libp2p.pubsub.pb import rpc_pb2
+from libp2p.utils import encode_varint_prefixed
 
 from swarmd.swarm.hardening.quiet_logs import silence_libp2p
 from tests.attack.peer import HostilePeer, hostile_peer
@@ -48,20 +49,10 @@ async def _flood(peer: HostilePeer, rpc: rpc_pb2.RPC, at_once: int) -> None:
 
 
 async def _send(peer: HostilePeer, rpc: rpc_pb2.RPC, at_once: int) -> None:
-    data = rpc.SerializeToString()
-    frame = _varint(len(data)) + data
-    await peer.write(frame * at_once)
+    await peer.write(encode_varint_prefixed(rpc.SerializeToString()) * at_once)
     if not peer.num_connected:
         await trio.sleep(0.1)
     await trio.lowlevel.checkpoint()
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
 
 
 KINDS: dict[str, Callable[[HostilePeer], Awaitable[None]]] = {

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.homes.world import Machine
+from tests.bench.lan import Machine
 
 
 class Node:
@@ -18,9 +18,9 @@ class Node:
         self._process = subprocess.Popen(
             [*machine.inside, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.name, self.number, self.host = name, number, machine.host
+        self.name, self.number, self.host = name, number, machine.address
         self.peer_id = str(self._answer()["address"]).rsplit("/", 1)[1]
-        self.address = f"/ip4/{machine.host}/tcp/4810/p2p/{self.peer_id}"
+        self.address = f"/ip4/{machine.address}/tcp/4810/p2p/{self.peer_id}"
 
     def look(self) -> dict[str, Any]:
         """What happened since the last look."""

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
+from tests.bench.lan import Machine
 from tests.bench.lan import can_make as can_make_namespaces
 
 # How a router picks the outside port of a connection: the inside one where it is free, or any.
@@ -31,13 +32,13 @@ class World:
         self._run(self._internet, "ip link add hub type bridge")
         self._run(self._internet, "ip link set hub up")
 
-    def public(self, number: int) -> "Machine":
+    def public(self, number: int) -> Machine:
         """A machine that everybody can reach, at 11.0.NUMBER.1."""
         name = self._namespace(f"public{number}")
         self._plug(name, "wan", self._internet, "hub", f"11.0.{number}.1/8")
         return Machine(name, f"11.0.{number}.1")
 
-    def home(self, number: int, num_machines: int, masquerade: str = "same-port") -> list["Machine"]:
+    def home(self, number: int, num_machines: int, masquerade: str = "same-port") -> list[Machine]:
         """Machines behind one router, which is 11.0.NUMBER.1 outside and lets in only answers."""
         router = self._namespace(f"router{number}")
         self._plug(router, "wan", self._internet, "hub", f"11.0.{number}.1/8")
@@ -86,18 +87,6 @@ class World:
 
     def _run(self, name: str, words: str) -> None:
         subprocess.run(["ip", "netns", "exec", name, *words.split()], check=True, capture_output=True)
-
-
-class Machine:
-    """A namespace with one address."""
-
-    def __init__(self, name: str, host: str) -> None:
-        self.name, self.host = name, host
-
-    @property
-    def inside(self) -> list[str]:
-        """What to put before a command that is to run there."""
-        return ["ip", "netns", "exec", self.name]
 
 
 @contextlib.contextmanager

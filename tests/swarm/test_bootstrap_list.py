@@ -68,6 +68,14 @@ def test_too_many_are_refused(tmp_path: Path) -> None:
         own.read()
 
 
+def test_one_too_many_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    own = listed(tmp_path, "\n".join(at(1, f"1.2.{n // 200}.{n % 200}").text for n in range(ADDRESSES_MAX)))
+    before = own.path.read_text()
+    with pytest.raises(ConfigError, match="201 addresses"):
+        own.add(at(2))
+    assert own.path.read_text() == before
+
+
 def test_a_change_is_told_once(tmp_path: Path) -> None:
     own = listed(tmp_path, at(1).text)
     assert own.changed() == [at(1)]
